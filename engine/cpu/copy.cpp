@@ -9,19 +9,6 @@ namespace bochner::cpu {
 namespace {
 
 template <class To, class From>
-To convert(From value) {
-  if constexpr (std::is_same_v<From, bfloat16>) {
-    return convert<To>(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, bfloat16>) {
-    return bfloat16(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return value != From(0);
-  } else {
-    return static_cast<To>(value);
-  }
-}
-
-template <class To, class From>
 void copy_rows(const Loop& loop) {
   for_each_row<2>(loop, [&](const Row<2>& row) {
     To* to = loop.at<To>(0) + row.offsets[0];
@@ -31,10 +18,10 @@ void copy_rows(const Loop& loop) {
       if constexpr (std::is_same_v<To, From>) {
         std::memcpy(to, from, static_cast<size_t>(row.size) * sizeof(To));
       } else {
-        for (int64_t i = 0; i < row.size; ++i) to[i] = convert<To>(from[i]);
+        for (int64_t i = 0; i < row.size; ++i) to[i] = converted<To>(from[i]);
       }
     } else {
-      for (int64_t i = 0; i < row.size; ++i) to[i * step] = convert<To>(from[i * stride]);
+      for (int64_t i = 0; i < row.size; ++i) to[i * step] = converted<To>(from[i * stride]);
     }
   });
 }
@@ -49,10 +36,10 @@ void copy(const Loop& loop, DType to, DType from) {
 
 void fill(const Loop& loop, DType to, double value) {
   visit_all(to, [&]<class To>(TypeTag<To>) {
-    const To converted = convert<To>(value);
+    const To number = converted<To>(value);
     for_each_row<1>(loop, [&](const Row<1>& row) {
       To* data = loop.at<To>(0) + row.offsets[0];
-      for (int64_t i = 0; i < row.size; ++i) data[i * row.strides[0]] = converted;
+      for (int64_t i = 0; i < row.size; ++i) data[i * row.strides[0]] = number;
     });
   });
 }

@@ -8,23 +8,8 @@ namespace bochner::cuda {
 namespace {
 
 template <class To, class From>
-BOCHNER_DEVICE To convert(From value) {
-  if constexpr (std::is_same_v<To, From>) {
-    return value;
-  } else if constexpr (std::is_same_v<From, bfloat16>) {
-    return convert<To>(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, bfloat16>) {
-    return bfloat16(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return value != From(0);
-  } else {
-    return static_cast<To>(value);
-  }
-}
-
-template <class To, class From>
 struct Convert {
-  BOCHNER_DEVICE To operator()(From value) const { return convert<To>(value); }
+  BOCHNER_DEVICE To operator()(From value) const { return converted<To>(value); }
 };
 
 struct CountUp {
@@ -157,17 +142,7 @@ void copy(const Loop& loop, DType to, DType from) {
 
 void fill(const Loop& loop, DType to, double value) {
   if (loop.size == 0) return;
-  visit_all(to, [&]<class T>(TypeTag<T>) {
-    T converted{};
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      converted = bfloat16(static_cast<float>(value));
-    } else if constexpr (std::is_same_v<T, bool>) {
-      converted = value != 0;
-    } else {
-      converted = static_cast<T>(value);
-    }
-    elementwise0<T>(loop, Constant<T>{converted});
-  });
+  visit_all(to, [&]<class T>(TypeTag<T>) { elementwise0<T>(loop, Constant<T>{converted<T>(value)}); });
 }
 
 void count_up(int64_t* to, int64_t count) { launch_threads(count, CountUp{to}); }

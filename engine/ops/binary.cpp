@@ -2,6 +2,8 @@
 
 #include "engine/kernel.h"
 #include "engine/loop.h"
+#include "engine/ops/copy.h"
+#include "engine/ops/reduce.h"
 
 namespace bochner {
 
@@ -32,9 +34,21 @@ void require_alike(const char* op, const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+/// Integers that have no quotient stop the processor.
+void require_quotients(const Tensor& a, const Tensor& b) {
+  const auto any = [](const Tensor& is) { return is.size() > 0 && amax(is.cast(DType::i64)).item() > 0; };
+  if (any(equal(b, 0))) fail("div: {} is divided by {}, which holds 0", a.str(), b.str());
+  const double least = a.dtype() == DType::i32 ? std::numeric_limits<int32_t>::min()
+                                               : static_cast<double>(std::numeric_limits<int64_t>::min());
+  if (any(equal(b, -1)) && any(equal(a, least))) fail("div: {} holds the least integer, over -1", a.str());
+}
+
 template <class Op>
 Tensor apply(const Op& op, const Tensor& a, const Tensor& b) {
   require_alike(Op::name, a, b);
+  if constexpr (std::is_same_v<Op, binary::Div>) {
+    if (!is_floating(a.dtype())) require_quotients(a, b);
+  }
   constexpr bool compares = std::is_same_v<decltype(op.forward(0.0, 0.0)), bool>;
   Tensor z =
       Tensor::empty(broadcast(a.shape(), b.shape(), Op::name), compares ? DType::boolean : a.dtype(), a.device());
@@ -47,7 +61,8 @@ void add_(const Tensor& to, const Tensor& x) {
   if (!broadcasts_to(x.shape(), to.shape()))
     fail("add_: {} does not broadcast to {}", x.shape().str(), to.shape().str());
   to.overwritten();
-  kBinary<binary::Add>(to.device(), binary::Add{}, make_loop({&to, &to, &x}), to.dtype());
+  const Tensor added = apart_from(x, to);
+  kBinary<binary::Add>(to.device(), binary::Add{}, make_loop({&to, &to, &added}), to.dtype());
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {

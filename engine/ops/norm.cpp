@@ -110,15 +110,17 @@ NormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, 
   const ColumnMoments found{Tensor::empty({x.size(1)}, x.dtype(), x.device()),
                             Tensor::empty({x.size(1)}, x.dtype(), x.device())};
   if (x.size(1) > 0) kColumnMoments(x.device(), rows, found);
-  const auto move = [&](const char* name, const Tensor& moved, const Tensor& observed) {
-    if (!moved.defined()) return;
-    check_same("batch_norm", name, moved, observed);
-    moved.copy_(moved * (1 - momentum) + observed * momentum);
+  // All is checked before anything moves.
+  const auto weights = weights_of("batch_norm", gamma, beta, x);
+  if (running.mean.defined()) check_same("batch_norm", "running mean", running.mean, found.mean);
+  if (running.variance.defined()) check_same("batch_norm", "running variance", running.variance, found.variance);
+  const auto move = [&](const Tensor& moved, const Tensor& observed) {
+    if (moved.defined()) moved.copy_(moved * (1 - momentum) + observed * momentum);
   };
-  move("running mean", running.mean, found.mean);
-  move("running variance", running.variance, found.variance * (n / (n - 1)));
+  move(running.mean, found.mean);
+  move(running.variance, found.variance * (n / (n - 1)));
   const NormResult result{Tensor::empty_like(x), {found.mean, reciprocal(sqrt(found.variance + eps))}};
-  kBatchNormApply(x.device(), rows, weights_of("batch_norm", gamma, beta, x), result.statistics, result.y);
+  kBatchNormApply(x.device(), rows, weights, result.statistics, result.y);
   return result;
 }
 

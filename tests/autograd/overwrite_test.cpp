@@ -175,5 +175,21 @@ TEST_P(EveryOpThatIsOverwritten, AnswersRightlyOrNotAtAll) {
 INSTANTIATE_TEST_SUITE_P(Ops, EveryOpThatIsOverwritten, testing::Range<size_t>(0, op_infos().size()),
                          [](const auto& tested) { return op_infos()[tested.param].name; });
 
+// Both lie in one memory: what is read must be what was there before.
+TEST(Overlap, CopiesAndSumsReadBeforeTheyWrite) {
+  const auto square = [] { return Tensor::arange(9).cast(DType::f32).view({3, 3}); };
+  const Tensor expected = square() + square().transpose(0, 1);
+  const Tensor x = square();
+  add_(x, x.transpose(0, 1));
+  EXPECT_EQ(x.to_vector<float>(), expected.to_vector<float>());
+  const Tensor turned = square();
+  turned.copy_(turned.transpose(0, 1));
+  EXPECT_EQ(turned.to_vector<float>(), square().transpose(0, 1).contiguous().to_vector<float>());
+  const Tensor row = Tensor::arange(100001).cast(DType::f32);
+  row.slice(0, 1, 100001).copy_(row.slice(0, 0, 100000));
+  EXPECT_EQ(row.data<float>()[0], 0);
+  for (int64_t i = 1; i < 100001; ++i) ASSERT_EQ(row.data<float>()[i], static_cast<float>(i - 1));
+}
+
 }  // namespace
 }  // namespace bochner

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
+#include "engine/ops/binary.h"
 #include "engine/sanitizer.h"
 #include "tests/engine/ops/counting.h"
 #include "tests/message_of.h"
@@ -74,6 +76,26 @@ TEST(Tensor, CastsBetweenAllTypes) {
   EXPECT_EQ(x.cast(DType::i64).to_vector<int64_t>(), (std::vector<int64_t>{-1, 0, 2}));
   EXPECT_EQ(x.cast(DType::boolean).to_vector<double>(), (std::vector<double>{1, 0, 1}));
   EXPECT_EQ(x.cast(DType::bf16).to_vector<float>(), (std::vector<float>{-1.5F, 0.F, 2.75F}));
+}
+
+TEST(Tensor, IntegersAreTheNearestThereAre) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor x = Tensor::from<double>({3e9, -3e9, 1e300, nan, 2147483647, -2147483648.0}, {6});
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  EXPECT_EQ(x.cast(DType::i32).to_vector<int64_t>(),
+            (std::vector<int64_t>{kMost, -kMost - 1, kMost, 0, kMost, -kMost - 1}));
+  EXPECT_EQ(x.cast(DType::i64).to_vector<int64_t>()[2], std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(x.cast(DType::u8).to_vector<int64_t>(), (std::vector<int64_t>{255, 0, 255, 0, 255, 0}));
+  EXPECT_EQ(less(Tensor::arange(3).cast(DType::i32), 3e9).to_vector<double>(), std::vector<double>(3, 1));
+}
+
+TEST(Tensor, IntegersWithoutAQuotientAreErrors) {
+  const Tensor x = Tensor::from<int64_t>({7, std::numeric_limits<int64_t>::min()}, {2});
+  EXPECT_THROW(div(x, Tensor::from<int64_t>({2, 0}, {2})), Error);
+  EXPECT_THROW(div(x, Tensor::from<int64_t>({1, -1}, {2})), Error);
+  EXPECT_EQ(div(x.slice(0, 0, 1), Tensor::from<int64_t>({-2}, {1})).to_vector<int64_t>(), std::vector<int64_t>{-3});
+  EXPECT_THROW(Tensor().fill_(1), Error);
+  EXPECT_THROW(Tensor().copy_(x), Error);
 }
 
 TEST(Tensor, Bfloat16RoundsToNearestEven) {

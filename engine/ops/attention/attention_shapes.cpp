@@ -41,6 +41,7 @@ Tensor attention_output(const char* op, const Shape& shape, const Tensor& like, 
   }
   if (to.strides()[3] != 1 && to.size(3) > 1)
     fail("{}: the output {} has strides {}; give a view whose rows are of one piece", op, to.str(), to.strides().str());
+  to.overwritten();
   return to;
 }
 
