@@ -172,8 +172,8 @@ TEST_F(Cache, TakesOtherTextsForValidationAndTest) {
 }
 
 TEST_F(Cache, DoesNotLearnFromWhatIsNamedForValidationOrTheTest) {
-  const TokenCache cache =
-      make({.texts = {}, .valid = {(folder_ / "texts/03.txt").string()}, .test = {(folder_ / "texts/04.txt").string()}});
+  const TokenCache cache = make(
+      {.texts = {}, .valid = {(folder_ / "texts/03.txt").string()}, .test = {(folder_ / "texts/04.txt").string()}});
   EXPECT_EQ(token_counts(cache, cache.train)[3], 38);
   EXPECT_NE(said_.find("2 files for validation or the test are not learnt from"), std::string::npos) << said_;
   EXPECT_THROW(make({.texts = {(folder_ / "texts/03.txt").string()}, .valid = {(folder_ / "texts/03.txt").string()}}),
