@@ -65,7 +65,7 @@ const std::vector<KnownSet>& known_sets() {
         {"glue/MRPC/test.tsv", 445335, "aee460ceda833926b8ab2ad952d399f5cf8bc9335cff19afcac03dc449558622"}},
        FileNames::common,
        "put train.tsv, dev.tsv and test.tsv there, as GLUE's download script makes them of Microsoft's "
-       "msr_paraphrase_{train,test}.txt and its list of dev ids; gluebenchmark.com/tasks has no archive of them"},
+       "msr_paraphrase_{train,test}.txt and its list of dev ids"},
       {"glue/STS-B",
        "gluebenchmark.com/tasks",
        {{"glue/STS-B/train.tsv", 984099, "41c4d978b6162abdcada7e49a982211954cca5459c228db478af333124b257a2"},

@@ -43,7 +43,7 @@ class SparseAttention : public Mechanism {
     require_self_attention("sparse", Q, K);
     if (!released() || mask.causal) return fixed_pattern(Q, K, V, mask.causal, real_keys(mask, K), {}, context);
     const int64_t L = Q.size(2);
-    if (L == 0) return Q;
+    if (L == 0) return V;
     // The first token, the CLS, stands in front of all blocks.
     const Tensor real = real_keys(mask, K);
     const auto first = [](const Variable& x) { return slice(x, 2, 0, 1); };
