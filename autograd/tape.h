@@ -19,7 +19,8 @@
 
 namespace bochner {
 
-/// A named leaf with its gradient. Used in an expression, it is a Variable of the current tape.
+/// A named leaf with its gradient. Used in an expression, it is a Variable of the current tape, which keeps its
+/// address: it must neither move nor end before that tape does.
 struct Parameter {
   std::string name;  ///< dotted, set by the module that owns it
   Tensor value;

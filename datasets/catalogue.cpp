@@ -143,7 +143,9 @@ const std::vector<KnownSet>& known_sets() {
       {"imdb",
        "ai.stanford.edu/~amaas/data/sentiment",
        {{"imdb/train-reviews", 33132823, "1d78f8cfcf79da1021ec70c155b0c383194e2a578805a99bcff59c1dfd708d45"},
-        {"imdb/test-reviews", 32350685, "2d03aef9cb3cf222757f2b592eac140456b1aa9a58a9c4d4bd0ab1e25646b552"}},
+        {"imdb/test-reviews", 32350685, "2d03aef9cb3cf222757f2b592eac140456b1aa9a58a9c4d4bd0ab1e25646b552"},
+        {"imdb/train-urls", 1225000, "4a3212f754ed5aef5c603067a23d73401fec5452e8e89f605da0e5376822f4a6"},
+        {"imdb/test-urls", 1225000, "55dacf8612a993c94ecdc31f05f9efc4f81b3563d403b2ca57d83945e421ec53"}},
        FileNames::own,
        text::imdb_remedy(),
        text::check_imdb},
@@ -234,8 +236,12 @@ std::vector<PublishedFile> published_as(const std::filesystem::path& file) {
 }
 
 CheckedFile check_file(const std::filesystem::path& folder, const KnownFile& file) {
-  if (const auto path = find_packed(folder / file.path)) return compare(*path, file.bytes, file.sha256);
-  return {folder / file.path, FileState::missing, "is missing"};
+  const std::filesystem::path plain = folder / file.path;
+  if (const auto path = find_packed(plain)) return compare(*path, file.bytes, file.sha256);
+  const char* what = "is missing";
+  if (std::filesystem::is_symlink(plain)) what = "is a link to a file that is missing";
+  if (std::filesystem::exists(plain)) what = "is no file";
+  return {plain, FileState::missing, what};
 }
 
 std::vector<CheckedFile> check_set(const std::filesystem::path& folder, const KnownSet& set) {

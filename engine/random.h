@@ -52,7 +52,8 @@ class Generator {
   uint64_t offset_;
 };
 
-/// Uniform in (low, high]: f32 from one word x as x * 2^-32 + 2^-33, f64 from two words (53 bits). f32 or f64.
+/// Uniform in (low, high]: f32 from one word x as x * 2^-32 + 2^-33, f64 from two words (53 bits). f32 or f64. A number
+/// too near to `low` for its type is rounded to it.
 Tensor uniform(const Shape& shape, Generator& generator, double low = 0, double high = 1, DType dtype = DType::f32,
                Device device = Device::cpu());
 /// Normal by Box and Muller from pairs of words, as cuRAND: (sin, cos)(2 pi v) * sqrt(-2 ln u). f32 or f64.

@@ -39,12 +39,12 @@ Variable cross_entropy_composed(const Variable& logits, const Tensor& labels, co
 Variable cross_entropy(const Variable& logits, const Tensor& labels, const CrossEntropyOptions& options) {
   const CrossEntropy result = cross_entropy(logits.value(), labels, options);
   return record("cross_entropy", result.loss, {&logits},
-                [logits, labels, options, lse = result.logsumexp](const Variable& g) -> Gradients {
+                [logits, labels, options, rest = result.rest](const Variable& g) -> Gradients {
                   if (Tape* tape = Tape::current()) {
                     return tape->pull_back(
                         [&](const auto& in) { return cross_entropy_composed(in[0], labels, options); }, {logits}, g);
                   }
-                  return {cross_entropy_backward(g.value(), logits.value(), labels, lse, options)};
+                  return {cross_entropy_backward(g.value(), logits.value(), labels, rest, options)};
                 });
 }
 

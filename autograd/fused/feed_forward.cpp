@@ -32,14 +32,14 @@ Tensor hidden_units(const Tensor& u, const Tensor& b1, const FeedForwardOptions&
 Variable feed_forward_composed(const Variable& x, const FeedForwardVariables& weights,
                                const FeedForwardOptions& options) {
   const Variable n = weights.gamma.defined() ? layer_norm_composed(x, weights.gamma, weights.beta, options.eps) : x;
-  const Variable u = matmul(n, transpose(weights.w1, 0, 1));
+  const Variable u = matmul_transposed(n, weights.w1);
   return feed_forward_from_composed(u, options.residual ? x : Variable(), weights, options);
 }
 
 Variable feed_forward_from_composed(const Variable& u, const Variable& residual, const FeedForwardVariables& weights,
                                     const FeedForwardOptions& options) {
   const Variable h = dropout_at(bias_activation_composed(u, weights.b1, options.activation), options.inner);
-  const Variable s = matmul(h, transpose(weights.w2, 0, 1));
+  const Variable s = matmul_transposed(h, weights.w2);
   const Variable y = dropout_at(weights.b2.defined() ? s + weights.b2 : s, options.outer);
   return residual.defined() ? residual + y : y;
 }

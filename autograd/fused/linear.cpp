@@ -13,7 +13,7 @@ namespace bochner {
 Variable linear_composed(const Variable& x, const LinearVariables& weights, const Variable& residual,
                          const LinearSpec& spec) {
   const Variable n = weights.gamma.defined() ? layer_norm_composed(x, weights.gamma, weights.beta, spec.eps) : x;
-  const Variable s = matmul(n, transpose(weights.w, 0, 1));
+  const Variable s = matmul_transposed(n, weights.w);
   const Variable shifted = weights.b.defined() ? s + weights.b : s;
   const Variable y = dropout_at(spec.relu ? relu(shifted) : shifted, spec.drop);
   return residual.defined() ? residual + y : y;

@@ -4,17 +4,26 @@
 #include "autograd/ops/reduce.h"
 
 namespace bochner {
+namespace {
+
+/// gamma (x - mean) / sqrt(variance + eps) + beta over that axis, with 1 for gamma and 0 for beta where undefined.
+Variable normalised(const Variable& x, int axis, const Variable& gamma, const Variable& beta, double eps) {
+  const Variable centred = x - mean(x, {axis}, true);
+  const Variable unit = centred / sqrt(mean(square(centred), {axis}, true) + eps);
+  const Variable scaled = gamma.defined() ? gamma * unit : unit;
+  return beta.defined() ? scaled + beta : scaled;
+}
+
+}  // namespace
 
 Variable layer_norm_composed(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
-  const Variable centred = x - mean(x, {-1}, true);
-  const Variable variance = mean(square(centred), {-1}, true);
-  return gamma * (centred / sqrt(variance + eps)) + beta;
+  return normalised(x, -1, gamma, beta, eps);
 }
 
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
-  const NormResult normalised = layer_norm(x.value(), gamma.value(), beta.value(), eps);
-  return record("layer_norm", normalised.y, {&x, &gamma, &beta},
-                [x, gamma, beta, eps, statistics = normalised.statistics](const Variable& g) -> Gradients {
+  const NormResult made = layer_norm(x.value(), gamma.value(), beta.value(), eps);
+  return record("layer_norm", made.y, {&x, &gamma, &beta},
+                [x, gamma, beta, eps, statistics = made.statistics](const Variable& g) -> Gradients {
                   if (Tape* tape = Tape::current()) {
                     return tape->pull_back(
                         [eps](const auto& in) { return layer_norm_composed(in[0], in[1], in[2], eps); },
@@ -26,9 +35,7 @@ Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& be
 }
 
 Variable batch_norm_composed(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
-  const Variable centred = x - mean(x, {0}, true);
-  const Variable variance = mean(square(centred), {0}, true);
-  return gamma * (centred / sqrt(variance + eps)) + beta;
+  return normalised(x, 0, gamma, beta, eps);
 }
 
 Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const ColumnMoments& running,

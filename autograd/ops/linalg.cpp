@@ -185,7 +185,8 @@ Variable pinv(const Variable& a, double cutoff) {
   });
 }
 
-// X = A^+ B; with a ridge, the same for (A; sqrt(ridge) 1) and (B; 0).
+// X = A^+ B; with a ridge, the same for (A; sqrt(ridge) 1) and (B; 0), in double precision: what rounding leaves in
+// directions that A does not have is divided by the ridge.
 Variable least_squares(const Variable& a, const Variable& b, double ridge) {
   if (!(ridge >= 0)) fail("least_squares: ridge {} must not be negative", ridge);
   if (a.rank() < 2 || b.rank() < 2 || a.size(-2) != b.size(-2) || a.dtype() != b.dtype()) {
@@ -196,8 +197,10 @@ Variable least_squares(const Variable& a, const Variable& b, double ridge) {
   const int64_t m = a.size(-2), n = a.size(-1);
   Shape below = a.shape();
   below[-2] = n;
-  const Variable tall = concat({a, expand(identity(n, a) * std::sqrt(ridge), below)}, -2);  // (.., m + n, n)
-  return matmul(slice(pinv(tall), -1, 0, m), b);  // the last n columns would be multiplied by zeros
+  const Variable wide = cast(a, DType::f64);
+  const Variable tall = concat({wide, expand(identity(n, wide) * std::sqrt(ridge), below)}, -2);  // (.., m + n, n)
+  // The last n columns would be multiplied by zeros.
+  return cast(matmul(slice(pinv(tall), -1, 0, m), cast(b, DType::f64)), a.dtype());
 }
 
 }  // namespace bochner

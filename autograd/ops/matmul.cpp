@@ -25,4 +25,9 @@ Variable matmul(const Variable& a, const Variable& b) {
   });
 }
 
+Variable matmul_transposed(const Variable& x, const Variable& w) {
+  if (x.rank() > 1) return matmul(x, transpose(w, 0, 1));
+  return reshape(matmul(reshape(x, {1, x.size(-1)}), transpose(w, 0, 1)), {w.size(0)});
+}
+
 }  // namespace bochner

@@ -27,9 +27,13 @@ Variable sum(const Variable& x, const Dims& axes, bool keep) {
   });
 }
 
+// y = 1/n sum x:  dx = g / n repeated
 Variable mean(const Variable& x, const Dims& axes, bool keep) {
-  const Variable total = sum(x, axes, keep);
-  return total * (static_cast<double>(total.size()) / static_cast<double>(x.size()));
+  const Tensor y = mean(x.value(), axes, keep);
+  const double n = static_cast<double>(x.size()) / static_cast<double>(y.size());
+  return record("mean", y, {&x}, [shape = x.shape(), axes, n](const Variable& g) {
+    return Gradients{expand(reshape(g / n, kept_shape(shape, axes)), shape)};
+  });
 }
 
 // y = max x:  dx = g / n where x = y, n such places

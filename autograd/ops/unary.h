@@ -22,7 +22,7 @@ BOCHNER_PLAIN_UNARY_OPS(BOCHNER_DECLARE)
 
 inline Variable leaky_relu(const Variable& x, double slope = 0.01) { return apply(unary::LeakyRelu{slope}, x); }
 inline Variable pow(const Variable& x, double exponent) { return apply(unary::PowScalar{exponent}, x); }
-inline Variable clamp(const Variable& x, double low, double high) { return apply(unary::Clamp{low, high}, x); }
+inline Variable clamp(const Variable& x, double low, double high) { return apply(unary::Clamp::checked(low, high), x); }
 inline Variable operator-(const Variable& x) { return neg(x); }
 inline Variable operator+(const Variable& x, double a) { return apply(unary::AddScalar{a}, x); }
 inline Variable operator+(double a, const Variable& x) { return x + a; }
@@ -30,7 +30,7 @@ inline Variable operator-(const Variable& x, double a) { return x + -a; }
 inline Variable operator-(double a, const Variable& x) { return neg(x) + a; }
 inline Variable operator*(const Variable& x, double a) { return apply(unary::MulScalar{a}, x); }
 inline Variable operator*(double a, const Variable& x) { return x * a; }
-inline Variable operator/(const Variable& x, double a) { return x * (1 / a); }
+inline Variable operator/(const Variable& x, double a) { return apply(unary::DivScalar{a}, x); }
 inline Variable operator/(double a, const Variable& x) { return a * reciprocal(x); }
 
 }  // namespace bochner

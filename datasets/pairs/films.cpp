@@ -125,7 +125,9 @@ std::vector<Pair> draw(const std::map<std::string, std::vector<int64_t>>& films,
 }
 
 std::map<std::string, std::string> described(const Reviews& reviews, const FilmsOptions& options) {
-  return {{"generator", kVersion},
+  return {{"addresses_test", reviews.test.urls_sha256},
+          {"addresses_train", reviews.train.urls_sha256},
+          {"generator", kVersion},
           {"reviews_test", reviews.test.sha256},
           {"reviews_train", reviews.train.sha256},
           {"rounds", fmt::format("{}", options.rounds)},
@@ -231,6 +233,11 @@ TaskData load_films(const FilmsTaskOptions& options, const Say& say) {
   TaskData data;
   data.task = films_task(options);
   const Reviews reviews = text::read_imdb(options.imdb, options.films.partial);
+  for (const auto& [name, half] : {std::pair("train", &reviews.train), std::pair("test", &reviews.test)}) {
+    DataLog::add({.name = (options.imdb / fmt::format("{}-urls", name)).string(),
+                  .bytes = half->urls_bytes,
+                  .sha256 = half->urls_sha256});
+  }
   FilmPairs pairs = draw_films(reviews, options.films);
   keep_first(options.valid_examples, pairs.valid, "validation", data.remarks);
   keep_first(options.test_examples, pairs.test, "the test", data.remarks);

@@ -145,24 +145,27 @@ class AnyRows {
     if (is_category_[static_cast<size_t>(column)]) {
       const int64_t number = names_[i].number(text, kMostCategories);
       if (number < 0) {
-        reader.fail_in(column,
-                       "more than {} different words, as of a text or an identifier; leave the column out "
-                       "(--csv.leave-out={})",
-                       kMostCategories, column);
+        reader.fail_in(column, "more than {} different words, as of a text or an identifier{}", kMostCategories,
+                       advice("; leave the column out ({0}leave-out={1})", column, text));
       }
       return static_cast<float>(number);
     }
     if (format_.words && !number_of(text.starts_with('+') ? text.substr(1) : text)) {
-      reader.fail_in(column,
-                     "{} is not a number, as other fields of the column are; correct it, or say that it stands for a "
-                     "missing value (--csv.missing={}), or that the column holds categories (--csv.categories={})",
-                     shown(text), text, column);
+      reader.fail_in(column, "{} is not a number, as other fields of the column are; correct it{}", shown(text),
+                     advice(", or say that it stands for a missing value ({0}missing={2}), or that the column holds "
+                            "categories ({0}categories={1})",
+                            column, text));
     }
     const auto value = static_cast<float>(reader.number(column));
     if (!std::isfinite(value)) {
       reader.fail_in(column, "'{}' is no finite number of f32; correct or drop the row", text);
     }
     return value;
+  }
+
+  /// What options help, with {0} for what stands before their names, {1} for the column and {2} for the field.
+  std::string advice(fmt::string_view words, int column, std::string_view text) const {
+    return format_.options.empty() ? "" : fmt::format(fmt::runtime(words), format_.options, column, text);
   }
 
   void order_categories(RowPiece& piece) {

@@ -44,6 +44,7 @@ struct TableFormat {
   std::vector<std::string> names = {};       ///< of the columns of a file without a header
   char comment = 0;                          ///< what lines to pass over begin with; 0: there are none
   bool label_ends_in_stop = false;           ///< is a full stop at the end of labels no part of them?
+  std::string options = {};                  ///< in front of these names in advice; empty: nobody can set them
 };
 
 /// A file as it was read. Labels are numbered in the order of class_names: by value if all are numbers, otherwise

@@ -32,7 +32,7 @@ struct Review {
 /// All that was found of a half, in any order.
 struct Found {
   std::vector<Review> reviews[2];  ///< negative, positive
-  std::vector<std::string> urls[2];
+  std::string urls[2];
   int64_t bytes = 0;  ///< of the reviews
 
   int64_t count() const { return std::ssize(reviews[0]) + std::ssize(reviews[1]); }
@@ -96,9 +96,7 @@ void take(std::string_view path, const std::string& where, const Read& read, std
   if (!place) return;
   Found& half = found.at(static_cast<size_t>(place->half));
   if (place->urls) {
-    const std::vector<std::byte> list = read(kLargestList);
-    const std::vector<std::string_view> lines = lines_of(text_of(list));
-    half.urls[*place->urls].assign(lines.begin(), lines.end());
+    half.urls[*place->urls] = text_of(read(kLargestList));
     return;
   }
   const auto numbers = numbers_in(place->name);
@@ -166,6 +164,20 @@ std::array<Found, 2> find(const fs::path& folder) {
   return found;
 }
 
+void take_lists(const Found& found, const std::string& name, Half& half) {
+  Sha256 hash;
+  for (const int positive : {0, 1}) {
+    const std::string& list = found.urls[positive];
+    for (const std::string_view line : lines_of(list)) {
+      (positive == 1 ? half.urls_positive : half.urls_negative).emplace_back(line);
+    }
+    hash.update(bytes_of(fmt::format("{}/urls_{}.txt {}\n", name, positive == 1 ? "pos" : "neg", list.size())));
+    hash.update(bytes_of(list));
+    half.urls_bytes += std::ssize(list);
+  }
+  half.urls_sha256 = hash.hex();
+}
+
 Half half_of(Found found, const std::string& name, const fs::path& folder, const Partial& partial) {
   if (found.count() == 0) fail("{}: there are no reviews of {}; {}", folder.string(), name, imdb_remedy());
   Half half;
@@ -195,12 +207,27 @@ Half half_of(Found found, const std::string& name, const fs::path& folder, const
       half.numbers.push_back(review.number);
     }
   }
-  half.urls_negative = std::move(found.urls[0]);
-  half.urls_positive = std::move(found.urls[1]);
+  take_lists(found, name, half);
   half.sha256 = hash.hex();
   DataLog::add(
       {.name = (folder / (name + "-reviews")).string(), .bytes = std::ssize(half.texts.bytes), .sha256 = half.sha256});
   return half;
+}
+
+CheckedFile checked(const fs::path& path, int64_t bytes, const std::string& sha256, const KnownFile& published) {
+  if (bytes == published.bytes && sha256 == published.sha256) return {path, FileState::right, ""};
+  return {path, FileState::wrong_hash, "holds other text than is published"};
+}
+
+CheckedFile check_lists(const Found& found, const std::string& name, const fs::path& folder,
+                        const KnownFile& published) {
+  const fs::path path = folder / (name + "-urls");
+  if (found.urls[0].empty() && found.urls[1].empty()) {
+    return {path, FileState::missing, "is missing (which film each review is of: films needs it)"};
+  }
+  Half half;
+  take_lists(found, name, half);
+  return checked(path, half.urls_bytes, half.urls_sha256, published);
 }
 
 CheckedFile check_half(Found found, const std::string& name, const fs::path& folder, const KnownFile& published) {
@@ -212,9 +239,7 @@ CheckedFile check_half(Found found, const std::string& name, const fs::path& fol
             fmt::format("holds {} of the {} reviews that are published", count, 2 * kReviewsPerClass)};
   }
   const Half half = half_of(std::move(found), name, folder, {});
-  const bool right = half.sha256 == published.sha256 && std::ssize(half.texts.bytes) == published.bytes;
-  return right ? CheckedFile{path, FileState::right, ""}
-               : CheckedFile{path, FileState::wrong_hash, "its reviews are not those that are published"};
+  return checked(path, std::ssize(half.texts.bytes), half.sha256, published);
 }
 
 }  // namespace
@@ -236,13 +261,15 @@ bool has_imdb(const fs::path& folder) {
          find_archive(folder, "aclImdb_test") || fs::is_directory(folder / "aclImdb");
 }
 
-std::vector<CheckedFile> check_imdb(const fs::path& folder, const std::vector<KnownFile>& halves) {
+std::vector<CheckedFile> check_imdb(const fs::path& folder, const std::vector<KnownFile>& published) {
   const fs::path imdb = folder / "imdb";
   try {
     std::array<Found, 2> found;
     if (has_imdb(imdb)) found = find(imdb);
-    return {check_half(std::move(found[0]), "train", imdb, halves.at(0)),
-            check_half(std::move(found[1]), "test", imdb, halves.at(1))};
+    const CheckedFile train_lists = check_lists(found[0], "train", imdb, published.at(2));
+    const CheckedFile test_lists = check_lists(found[1], "test", imdb, published.at(3));
+    return {check_half(std::move(found[0]), "train", imdb, published.at(0)),
+            check_half(std::move(found[1]), "test", imdb, published.at(1)), train_lists, test_lists};
   } catch (const Error& error) {  // one fault, whichever half it is in
     return {{imdb, FileState::wrong_hash, error.what()}};
   }

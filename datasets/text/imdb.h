@@ -32,6 +32,8 @@ struct Half {
   /// not there.
   std::vector<std::string> urls_negative, urls_positive;
   std::string sha256;  ///< of names and reviews
+  int64_t urls_bytes = 0;
+  std::string urls_sha256;  ///< of the two lists
 
   int64_t count() const { return texts.count(); }
   /// How many of them are negative: these come first.
@@ -54,8 +56,8 @@ std::string imdb_remedy();
 /// Whether the folder holds an archive of them, or some unpacked.
 bool has_imdb(const std::filesystem::path& folder);
 
-/// The reviews in `folder`, which holds the folder imdb, beside the published ones: an entry for train and one for
-/// test, or a single one where they cannot be read.
-std::vector<CheckedFile> check_imdb(const std::filesystem::path& folder, const std::vector<KnownFile>& halves);
+/// What lies in `folder`, which holds the folder imdb, beside what is published: the reviews of train and of test, and
+/// the lists of addresses of both, or a single entry where they cannot be read.
+std::vector<CheckedFile> check_imdb(const std::filesystem::path& folder, const std::vector<KnownFile>& published);
 
 }  // namespace bochner::text

@@ -96,22 +96,20 @@ void mean_backward(const char* op, const Tensor& g, const Tensor& x, const Tenso
 }  // namespace
 
 void cross_entropy(int64_t rows, int64_t classes, const Tensor& x, const Tensor& labels,
-                   const CrossEntropyOptions& options, const Tensor& loss, const Tensor& logsumexp) {
+                   const CrossEntropyOptions& options, const Tensor& loss, const Tensor& rest) {
   const int64_t* label = labels.data<int64_t>();
   const int64_t counted = check_labels(label, rows, classes, options.ignore);
   visit_floating(x.dtype(), "cross_entropy", [&]<class T>(TypeTag<T>) {
     const T smoothing = static_cast<T>(options.smoothing);
     const T uniform = smoothing / static_cast<T>(classes);
-    const auto piece = [&, xs = x.data<T>(), lses = logsumexp.data<T>()](int64_t begin, int64_t end) {
+    const auto piece = [&, xs = x.data<T>(), rests = rest.data<T>()](int64_t begin, int64_t end) {
       double sum = 0;
       for (int64_t row = begin; row < end; ++row) {
         const T* from = xs + row * classes;
         const T top = maximum(from, classes);
-        const T rest = log_sum_exp_below(from, classes, top);
-        lses[row] = top + rest;
+        rests[row] = log_sum_exp_below(from, classes, top);
         if (options.ignore && label[row] == *options.ignore) continue;
-        // Logits as differences from the largest, since the loss may be small beside all of them.
-        T loss_of_row = rest - (T(1) - smoothing) * (from[label[row]] - top);
+        T loss_of_row = rests[row] - (T(1) - smoothing) * (from[label[row]] - top);
         if (smoothing > T(0)) {
           loss_of_row -= uniform * sum_lanes<T>(classes, [from, top]<class V>(TypeTag<V>, int64_t i) {
                            return load<V>(from + i) - top;
@@ -127,15 +125,14 @@ void cross_entropy(int64_t rows, int64_t classes, const Tensor& x, const Tensor&
 }
 
 void cross_entropy_backward(int64_t rows, int64_t classes, const Tensor& g, const Tensor& x, const Tensor& labels,
-                            const Tensor& logsumexp, const CrossEntropyOptions& options, const Tensor& dx) {
+                            const Tensor& rest, const CrossEntropyOptions& options, const Tensor& dx) {
   const int64_t* label = labels.data<int64_t>();
   const int64_t counted = check_labels(label, rows, classes, options.ignore);
   visit_floating(x.dtype(), "cross_entropy", [&]<class T>(TypeTag<T>) {
     const T scale = *g.data<T>() / static_cast<T>(std::max<int64_t>(1, counted));
     const T smoothing = static_cast<T>(options.smoothing);
     const T uniform = smoothing / static_cast<T>(classes);
-    const auto piece = [&, xs = x.data<T>(), lses = logsumexp.data<T>(), dxs = dx.data<T>()](int64_t begin,
-                                                                                             int64_t end) {
+    const auto piece = [&, xs = x.data<T>(), rests = rest.data<T>(), dxs = dx.data<T>()](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         const T* from = xs + row * classes;
         T* to = dxs + row * classes;
@@ -143,8 +140,9 @@ void cross_entropy_backward(int64_t rows, int64_t classes, const Tensor& g, cons
           std::fill(to, to + classes, T(0));
           continue;
         }
-        const T lse = lses[row];
-        for (int64_t j = 0; j < classes; ++j) to[j] = scale * (math::exp(from[j] - lse) - uniform);
+        const T top = maximum(from, classes);
+        const T below = rests[row];
+        for (int64_t j = 0; j < classes; ++j) to[j] = scale * (math::exp(from[j] - top - below) - uniform);
         to[label[row]] -= scale * (T(1) - smoothing);
       }
     };

@@ -114,22 +114,27 @@ struct LossAndCounted {
   }
 };
 
+template <class Team, class T>
+BOCHNER_DEVICE T maximum(const Team& team, const T* x, int64_t count) {
+  T top = -std::numeric_limits<T>::infinity();
+  for (int64_t i = team.rank(); i < count; i += team.size()) top = x[i] > top ? x[i] : top;
+  return team.max(top);
+}
+
 template <class T>
 struct RowLosses {
   Labels labels;
   int64_t columns;
   T smoothing;
   const T* x;
-  T* logsumexp;
+  T* rests;
   double* losses;
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const int64_t row = team.index();
     const T* from = x + row * columns;
-    T top = -std::numeric_limits<T>::infinity();
-    for (int64_t i = team.rank(); i < columns; i += team.size()) top = from[i] > top ? from[i] : top;
-    top = team.max(top);
+    const T top = maximum(team, from, columns);
     T sum = 0;
     T plain = 0;
     const bool hidden = top == -std::numeric_limits<T>::infinity();
@@ -140,14 +145,13 @@ struct RowLosses {
     const bool counts = labels.counts(row);
     write(team, counts, counts ? from[labels.label[row]] : T(0), top, team.sum(sum), team.sum(plain));
   }
-  /// own: the element of the label; sum: that of e^(x - top), of no use if top is -inf; plain: that of x - top. The
-  /// loss is of differences from top, since it may be small beside all logits.
+  /// own: the element of the label; sum: that of e^(x - top), of no use if top is -inf; plain: that of x - top.
   template <class Team>
   BOCHNER_DEVICE void write(const Team& team, bool counts, T own, T top, T sum, T plain) const {
     if (team.rank() != 0) return;
     const int64_t row = team.index();
     const T rest = top == -std::numeric_limits<T>::infinity() ? T(0) : math::log(sum);
-    logsumexp[row] = top + rest;
+    rests[row] = rest;
     T loss = rest - (T(1) - smoothing) * (own - top);
     if (smoothing > T(0)) loss -= smoothing / static_cast<T>(columns) * plain;
     losses[row] = counts ? static_cast<double>(loss) : 0;
@@ -182,31 +186,33 @@ struct RowGradients {
   int64_t columns;
   T smoothing;
   const double* counted;
-  const T *g, *x, *logsumexp;
+  const T *g, *x, *rests;
   T* dx;
 
   /// What the elements of a row share.
   struct Row {
     bool counts;
     int64_t label;
-    T lse, scale, uniform, own;
-    BOCHNER_DEVICE T gradient(T value, bool labelled) const {
-      return scale * (math::exp(value - lse) - (uniform + (labelled ? own : T(0))));
+    T rest, scale, uniform, own;
+    /// below: x_ij - max_j x_ij
+    BOCHNER_DEVICE T gradient(T below, bool labelled) const {
+      return scale * (math::exp(below - rest) - (uniform + (labelled ? own : T(0))));
     }
   };
   BOCHNER_DEVICE Row row(int64_t index) const {
     const bool counts = labels.counts(index);
     const T scale = counts ? *g / static_cast<T>(*counted > 1 ? *counted : 1) : T(0);
-    return {counts,          labels.label[index], logsumexp[index], scale, smoothing / static_cast<T>(columns),
-            T(1) - smoothing};
+    const T uniform = smoothing / static_cast<T>(columns);
+    return {counts, labels.label[index], rests[index], scale, uniform, T(1) - smoothing};
   }
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
     const T* from = x + team.index() * columns;
     T* to = dx + team.index() * columns;
     const Row shared = row(team.index());
+    const T top = maximum(team, from, columns);
     for (int64_t i = team.rank(); i < columns; i += team.size()) {
-      to[i] = shared.counts ? shared.gradient(from[i], i == shared.label) : T(0);
+      to[i] = shared.counts ? shared.gradient(from[i] - top, i == shared.label) : T(0);
     }
   }
 };
@@ -224,9 +230,10 @@ struct HeldRowGradients {
     const auto shared = rows.row(team.index());
     if (shared.counts) {
       const auto label = static_cast<int>(shared.label);
+      const float top = row.max(team);
       Row::each([&](int i, int j) {
         const bool labelled = label == static_cast<int>(Row::place(team, i)) + j;
-        row.at[i].at[j] = shared.gradient(row.at[i].at[j], labelled);
+        row.at[i].at[j] = shared.gradient(row.at[i].at[j] - top, labelled);
       });
     } else {
       row.clear();
@@ -292,12 +299,12 @@ void mean_backward(const Tensor& g, const Tensor& x, const Tensor& targets, cons
 }  // namespace
 
 void cross_entropy(int64_t rows, int64_t classes, const Tensor& x, const Tensor& labels,
-                   const CrossEntropyOptions& options, const Tensor& loss, const Tensor& logsumexp) {
+                   const CrossEntropyOptions& options, const Tensor& loss, const Tensor& rest) {
   visit_floating(x.dtype(), "cross_entropy", [&]<class T>(TypeTag<T>) {
     const Labels all(labels, classes, options);
     const Tensor losses = doubles(std::max<int64_t>(rows, 1));
-    const RowLosses<T> each{
-        all, classes, static_cast<T>(options.smoothing), x.data<T>(), logsumexp.data<T>(), losses.data<double>()};
+    const RowLosses<T> each{all,         classes,        static_cast<T>(options.smoothing),
+                            x.data<T>(), rest.data<T>(), losses.data<double>()};
     const bool held = with_held_rows<T>(classes, {x.data<T>()}, [&]<int K>(std::integral_constant<int, K>) {
       if constexpr (std::is_same_v<T, float>) launch_warps(rows, HeldRowLosses<K>{each});
     });
@@ -307,7 +314,7 @@ void cross_entropy(int64_t rows, int64_t classes, const Tensor& x, const Tensor&
 }
 
 void cross_entropy_backward(int64_t rows, int64_t classes, const Tensor& g, const Tensor& x, const Tensor& labels,
-                            const Tensor& logsumexp, const CrossEntropyOptions& options, const Tensor& dx) {
+                            const Tensor& rest, const CrossEntropyOptions& options, const Tensor& dx) {
   visit_floating(x.dtype(), "cross_entropy", [&]<class T>(TypeTag<T>) {
     const Labels all(labels, classes, options);
     const Tensor counted = doubles(1);
@@ -318,7 +325,7 @@ void cross_entropy_backward(int64_t rows, int64_t classes, const Tensor& g, cons
                                counted.data<double>(),
                                g.data<T>(),
                                x.data<T>(),
-                               logsumexp.data<T>(),
+                               rest.data<T>(),
                                dx.data<T>()};
     const bool held =
         with_held_rows<T>(classes, {x.data<T>(), dx.data<T>()}, [&]<int K>(std::integral_constant<int, K>) {

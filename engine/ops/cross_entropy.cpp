@@ -4,12 +4,12 @@
 
 namespace bochner {
 
-// All contiguous. x, dx (rows, classes); labels i64, logsumexp (rows); loss and g have one element.
+// All contiguous. x, dx (rows, classes); labels i64, rest (rows); loss and g have one element.
 
 BOCHNER_KERNEL(kCrossEntropy, "cross_entropy", cross_entropy, int64_t rows, int64_t classes, const Tensor& x,
-               const Tensor& labels, const CrossEntropyOptions& options, const Tensor& loss, const Tensor& logsumexp);
+               const Tensor& labels, const CrossEntropyOptions& options, const Tensor& loss, const Tensor& rest);
 BOCHNER_KERNEL(kCrossEntropyBackward, "cross_entropy", cross_entropy_backward, int64_t rows, int64_t classes,
-               const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& logsumexp,
+               const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& rest,
                const CrossEntropyOptions& options, const Tensor& dx);
 BOCHNER_KERNEL(kBinaryCrossEntropy, "binary_cross_entropy", binary_cross_entropy, const Tensor& x,
                const Tensor& targets, const Tensor& loss);
@@ -52,18 +52,17 @@ CrossEntropy cross_entropy(const Tensor& x, const Tensor& labels, const CrossEnt
   const CrossEntropy result{Tensor::empty({}, x.dtype(), x.device()),
                             Tensor::empty(x.shape().without_last(), x.dtype(), x.device())};
   kCrossEntropy(x.device(), labels.size(), x.size(-1), x.contiguous(), labels.cast(DType::i64).contiguous(), options,
-                result.loss, result.logsumexp);
+                result.loss, result.rest);
   return result;
 }
 
-Tensor cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& logsumexp,
+Tensor cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& rest,
                               const CrossEntropyOptions& options) {
   check(x, labels, options);
-  if (!(logsumexp.shape() == labels.shape()))
-    fail("cross_entropy: logsumexp {} does not fit {}", logsumexp.str(), x.str());
+  if (!(rest.shape() == labels.shape())) fail("cross_entropy: rest {} does not fit {}", rest.str(), x.str());
   const Tensor dx = Tensor::empty_like(x);
   kCrossEntropyBackward(x.device(), labels.size(), x.size(-1), loss_gradient("cross_entropy", g, x), x.contiguous(),
-                        labels.cast(DType::i64).contiguous(), logsumexp.contiguous(), options, dx);
+                        labels.cast(DType::i64).contiguous(), rest.contiguous(), options, dx);
   return dx;
 }
 

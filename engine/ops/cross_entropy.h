@@ -14,15 +14,17 @@ struct CrossEntropyOptions {
 };
 
 struct CrossEntropy {
-  Tensor loss;       ///< ()
-  Tensor logsumexp;  ///< (...), all that backward needs besides its inputs
+  Tensor loss;  ///< ()
+  Tensor rest;  ///< (...), r of each row: all that backward needs besides its inputs
 };
 
-/// loss = 1/n sum_i (lse_i - (1 - s) x_(i, label_i) - s / c sum_j x_ij),  lse_i = ln sum_j e^(x_ij)
-/// over the n rows that are not ignored; 0 if there are none. x (..., c); labels i64 or i32 (...), in [0, c).
+/// loss = 1/n sum_i (t_i + r_i - (1 - s) x_(i, label_i) - s / c sum_j x_ij),
+/// t_i = max_j x_ij,  r_i = ln sum_j e^(x_ij - t_i),
+/// over the n rows that are not ignored; 0 if there are none. x (..., c); labels i64 or i32 (...), in [0, c). Logits
+/// are taken as differences from t_i: the loss may be small beside them.
 CrossEntropy cross_entropy(const Tensor& x, const Tensor& labels, const CrossEntropyOptions& options = {});
-/// dx_ij = g / n (e^(x_ij - lse_i) - (1 - s) [j = label_i] - s / c), 0 in ignored rows.
-Tensor cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& logsumexp,
+/// dx_ij = g / n (e^(x_ij - t_i - r_i) - (1 - s) [j = label_i] - s / c), 0 in ignored rows.
+Tensor cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& rest,
                               const CrossEntropyOptions& options = {});
 
 /// loss = 1/n sum_i (max(x_i, 0) - x_i t_i + ln(1 + e^-|x_i|)) over all n elements; x and t have the same shape. It is

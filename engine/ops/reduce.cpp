@@ -77,8 +77,9 @@ void require_elements(const char* op, const Tensor& x, const Dims& axes) {
 Tensor sum(const Tensor& x, const Dims& axes, bool keep) { return reduce(Reducer::sum, x, axes, keep); }
 
 Tensor mean(const Tensor& x, const Dims& axes, bool keep) {
+  if (must_convert(x)) return to_bf16(mean(to_f32(x), axes, keep));
   const Tensor total = sum(x, axes, keep);
-  return total * (static_cast<double>(total.size()) / static_cast<double>(x.size()));
+  return total / (static_cast<double>(x.size()) / static_cast<double>(total.size()));
 }
 
 Tensor amax(const Tensor& x, const Dims& axes, bool keep) {

@@ -22,8 +22,8 @@ using Constant = typename ConstantOf<V>::type;
 
 namespace unary {
 
-using math::abs, math::cos, math::erf, math::exp, math::log, math::pow, math::sigmoid, math::sign, math::sin,
-    math::sqrt, math::step, math::tanh;
+using math::abs, math::cos, math::erf, math::exp, math::log, math::pow, math::relu, math::sigmoid, math::sign,
+    math::sin, math::sqrt, math::step, math::tanh;
 
 #define BOCHNER_FORWARD \
   template <class T>    \
@@ -56,7 +56,7 @@ struct Sign {
   static constexpr const char* equation = "y = -1, 0 or 1,  y' = 0";
   static constexpr bool kink_at_zero = true;
   BOCHNER_FORWARD { return math::sign(x); }
-  BOCHNER_DERIVATIVE { return x * 0; }
+  BOCHNER_DERIVATIVE { return y * 0; }  // not x * 0, which is NaN at infinities
 };
 
 struct Step {
@@ -64,7 +64,7 @@ struct Step {
   static constexpr const char* equation = "y = 1 where x > 0, else 0,  y' = 0";
   static constexpr bool kink_at_zero = true;
   BOCHNER_FORWARD { return math::step(x); }
-  BOCHNER_DERIVATIVE { return x * 0; }
+  BOCHNER_DERIVATIVE { return y * 0; }
 };
 
 struct Square {
@@ -175,13 +175,13 @@ struct LeakyRelu {
 struct Elu {
   static constexpr const char* name = "elu";
   static constexpr const char* equation =
-      "y = x where x > 0, else e^x - 1  (Clevert et al., 2016);  y' = step x + (1 - step x) (y + 1)";
+      "y = x where x > 0, else e^x - 1  (Clevert et al., 2016);  y' = 1 + min(y, 0)";
   static constexpr bool kink_at_zero = true;
   BOCHNER_FORWARD {
     const T power = math::exp(x);  // of every x, so that loops over it are vectorised
     return x > T(0) ? x : power - T(1);
   }
-  BOCHNER_DERIVATIVE { return step(x) + (1 - step(x)) * (y + 1); }
+  BOCHNER_DERIVATIVE { return 1 - relu(-y); }
 };
 
 struct Gelu {
@@ -235,13 +235,21 @@ struct MulScalar {
   BOCHNER_SLOPE { return Constant<V>(a); }
 };
 
+struct DivScalar {
+  static constexpr const char* name = "div_scalar";
+  static constexpr const char* equation = "y = x / a";
+  double a = 1.5;
+  BOCHNER_FORWARD { return x / T(a); }
+  BOCHNER_SLOPE { return Constant<V>(1 / a); }
+};
+
 struct PowScalar {
   static constexpr const char* name = "pow_scalar";
   static constexpr const char* equation = "y = x^a,  y' = a x^(a - 1)";
   static constexpr bool positive = true;
   double a = 1.7;
   BOCHNER_FORWARD { return math::pow(x, T(a)); }
-  BOCHNER_DERIVATIVE { return a == 0 ? x * 0 : Constant<V>(a) * pow(x, Constant<V>(a - 1)); }
+  BOCHNER_DERIVATIVE { return a == 0 ? y * 0 : Constant<V>(a) * pow(x, Constant<V>(a - 1)); }
 };
 
 struct Clamp {
@@ -249,6 +257,11 @@ struct Clamp {
   static constexpr const char* equation = "y = min(max(x, low), high);  y' = 1 between, 0 outside";
   double low = -0.5;
   double high = 0.5;
+  /// Of an interval that is not empty.
+  static Clamp checked(double low, double high) {
+    if (!(low <= high)) fail("clamp: low {} must not lie above high {}", low, high);
+    return {low, high};
+  }
   BOCHNER_FORWARD { return x < T(low) ? T(low) : (x > T(high) ? T(high) : x); }
   BOCHNER_DERIVATIVE { return step(x - Constant<V>(low)) - step(x - Constant<V>(high)); }
 };
@@ -287,6 +300,7 @@ struct Clamp {
   Y(LeakyRelu)                          \
   Y(AddScalar)                          \
   Y(MulScalar)                          \
+  Y(DivScalar)                          \
   Y(PowScalar)                          \
   Y(Clamp)
 // clang-format on
@@ -305,12 +319,12 @@ BOCHNER_PLAIN_UNARY_OPS(BOCHNER_DECLARE)
 
 inline Tensor leaky_relu(const Tensor& x, double slope = 0.01) { return apply(unary::LeakyRelu{slope}, x); }
 inline Tensor pow(const Tensor& x, double exponent) { return apply(unary::PowScalar{exponent}, x); }
-inline Tensor clamp(const Tensor& x, double low, double high) { return apply(unary::Clamp{low, high}, x); }
+inline Tensor clamp(const Tensor& x, double low, double high) { return apply(unary::Clamp::checked(low, high), x); }
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 inline Tensor operator+(const Tensor& x, double a) { return apply(unary::AddScalar{a}, x); }
 inline Tensor operator-(const Tensor& x, double a) { return apply(unary::AddScalar{-a}, x); }
 inline Tensor operator*(const Tensor& x, double a) { return apply(unary::MulScalar{a}, x); }
 inline Tensor operator*(double a, const Tensor& x) { return apply(unary::MulScalar{a}, x); }
-inline Tensor operator/(const Tensor& x, double a) { return apply(unary::MulScalar{1 / a}, x); }
+inline Tensor operator/(const Tensor& x, double a) { return apply(unary::DivScalar{a}, x); }
 
 }  // namespace bochner

@@ -55,7 +55,12 @@ TEST(Catalogue, AFileIsRightPlainOrPacked) {
   const std::filesystem::path packed = plain.string() + ".gz";
   const auto state = [&] { return check_file(folder.path(), file).state; };
   EXPECT_EQ(state(), FileState::missing);
-  std::filesystem::create_directory(plain.parent_path());
+  std::filesystem::create_directories(plain);
+  EXPECT_EQ(check_file(folder.path(), file).what, "is no file");
+  std::filesystem::remove(plain);
+  std::filesystem::create_symlink("nowhere", plain);
+  EXPECT_EQ(check_file(folder.path(), file).what, "is a link to a file that is missing");
+  std::filesystem::remove(plain);
   write_file_atomically(packed, format_gzip(bytes_of(text)));
   EXPECT_EQ(state(), FileState::right);
   EXPECT_EQ(check_file(folder.path(), file).path, packed);

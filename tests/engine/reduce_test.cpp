@@ -46,6 +46,16 @@ TEST(Reduce, SumsOverAnyMiddleAxisWithEqualBitsForAnyNumberOfThreads) {
   }
 }
 
+TEST(Reduce, AMeanOfEqualNumbersIsTheNumber) {
+  for (const DType dtype : {DType::bf16, DType::f32, DType::f64}) {
+    for (int64_t n = 1; n < 200; ++n) {
+      const Tensor x = Tensor::full({n, 2}, 49, dtype);
+      EXPECT_EQ(mean(x, {0}).to_vector<double>(), (std::vector<double>{49, 49})) << n;
+      EXPECT_EQ((Tensor::full({1}, static_cast<double>(n), dtype) / static_cast<double>(n)).item(), 1) << n;
+    }
+  }
+}
+
 TEST(Reduce, ExtremesKeepNaN) {
   Tensor x = Tensor::zeros({40000});
   x.slice(0, 12345, 12346).fill_(NAN);

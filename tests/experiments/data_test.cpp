@@ -66,7 +66,7 @@ TEST(Data, CheckTellsSomeReviewsFromADamagedArchive) {
   test::put(folder / "data/imdb/aclImdb_v1.tar", some);
   const Ended part = run_data(folder, {"check"});
   EXPECT_EQ(part.code, 0) << part.err;
-  EXPECT_NE(line_of(part.out, "imdb").find("incomplete 0 of 2 files"), std::string::npos) << part.out;
+  EXPECT_NE(line_of(part.out, "imdb").find("incomplete 0 of 4 files"), std::string::npos) << part.out;
   EXPECT_NE(part.out.find("\n  data/imdb/train-reviews: holds 1 of the 25000 reviews that are published\n"
                           "  data/imdb/test-reviews: is missing\n"),
             std::string::npos)

@@ -191,8 +191,8 @@ struct CsvTask {
       fail("--data={} is no file; --task=csv, which --label stands for, reads one table", run.data);
     }
     if (label.empty()) fail("--task=csv needs --label, the column that holds the class: its name, or its number");
-    TableFormat format{.separator = separator_of(csv.separator), .label = label, .cache = csv.cache};
-    format.words = true;
+    TableFormat format{.separator = separator_of(csv.separator), .label = label, .cache = csv.cache, .words = true};
+    format.options = "--csv.";
     format.missing = csv.missing;
     format.categories = csv.categories;
     format.leave_out = csv.leave_out;

@@ -21,7 +21,8 @@ void describe_feed_forward(OpInfos& infos) {
               {}};
   uint64_t seed = 2300;
   for (const bool norm : {true, false}) {
-    for (const Shape& shape : {Shape{4, 5}, Shape{1, 1}, Shape{3, 7}, Shape{2, 2, 6}, Shape{0, 4}, Shape{130, 3}}) {
+    for (const Shape& shape :
+         {Shape{4, 5}, Shape{1, 1}, Shape{3, 7}, Shape{2, 2, 6}, Shape{0, 4}, Shape{130, 3}, Shape{5}}) {
       const int64_t dim = shape[-1];
       const int64_t hidden = 4 + dim % 3;
       for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
@@ -59,7 +60,7 @@ void describe_feed_forward_from(OpInfos& infos) {
       "feed_forward_from", "y = residual + dropout(dropout(act(u + b1)) W2^T + b2)", "Vaswani et al., 2017", {}, {}};
   uint64_t seed = 2700;
   for (const bool add : {true, false}) {
-    for (const Shape& shape : {Shape{4, 5}, Shape{1, 1}, Shape{2, 2, 6}, Shape{0, 4}, Shape{130, 3}}) {
+    for (const Shape& shape : {Shape{4, 5}, Shape{1, 1}, Shape{2, 2, 6}, Shape{0, 4}, Shape{130, 3}, Shape{5}}) {
       for (const auto& [label, u] : sample_layouts(shape, ++seed)) {
         const int64_t dim = 1 + static_cast<int64_t>(seed % 4);
         FeedForwardOptions options;

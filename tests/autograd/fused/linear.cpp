@@ -20,7 +20,8 @@ void describe_linear(OpInfos& infos) {
               {},
               {}};
   uint64_t seed = 2500;
-  for (const Shape& shape : {Shape{4, 5}, Shape{1, 1}, Shape{3, 7}, Shape{2, 2, 6}, Shape{0, 4}, Shape{130, 3}}) {
+  for (const Shape& shape :
+       {Shape{4, 5}, Shape{1, 1}, Shape{3, 7}, Shape{2, 2, 6}, Shape{0, 4}, Shape{130, 3}, Shape{5}}) {
     for (const bool norm : {true, false}) {
       for (const bool add : {true, false}) {
         for (const auto& [label, x] : sample_layouts(shape, ++seed)) {

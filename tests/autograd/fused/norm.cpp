@@ -8,6 +8,8 @@ namespace bochner {
 
 namespace {
 
+using Inputs = std::vector<Variable>;
+
 constexpr double kEps = 0.1;  // large, so that rows of nearly equal values stay far from singular
 
 OpInfo batch_info() {
@@ -46,14 +48,17 @@ void describe_norm(OpInfos& infos) {
     for (const auto& [label, x] : sample_layouts(shape, ++seed)) {
       const Tensor gamma = sample_values({shape[-1]}, ++seed);
       const Tensor beta = sample_values({shape[-1]}, ++seed);
-      info.samples.push_back({label, {x, gamma, beta}, [](const std::vector<Variable>& in) {
-                                return layer_norm(in[0], in[1], in[2], kEps);
-                              }});
+      info.samples.push_back({label,
+                              {x, gamma, beta},
+                              [](const Inputs& in) { return layer_norm(in[0], in[1], in[2], kEps); },
+                              [](const Inputs& in) { return layer_norm_composed(in[0], in[1], in[2], kEps); }});
+      info.samples.push_back({label + " without gamma and beta",
+                              {x},
+                              [](const Inputs& in) { return layer_norm(in[0], {}, {}, kEps); },
+                              [](const Inputs& in) { return layer_norm_composed(in[0], {}, {}, kEps); }});
     }
   }
-  info.composition = [](const Sample&, const std::vector<Variable>& in) {
-    return layer_norm_composed(in[0], in[1], in[2], kEps);
-  };
+  info.composition = [](const Sample& sample, const Inputs& in) { return sample.composed(in); };
   info.refused = {[] {
     const Variable x = Tensor::zeros({2, 3});
     const Variable wrong = Tensor::zeros({2});

@@ -182,6 +182,12 @@ TEST_F(Tabular, WordsAmongNumbersAreRefusedUnlessNamed) {
   EXPECT_NE(what.find("a.csv: row 3 column 1 ('x'): 'two' is not a number, as other fields of the column are"),
             std::string::npos)
       << what;
+  EXPECT_TRUE(what.ends_with("correct it")) << "nobody can set options: " << what;
+  format.options = "--csv.";
+  const std::string advised = message_of([&] { read_table(path, format); });
+  EXPECT_NE(advised.find("(--csv.missing=two), or that the column holds categories (--csv.categories=0)"),
+            std::string::npos)
+      << advised;
   format.missing = {"two"};
   EXPECT_TRUE(std::isnan(read_table(path, format).features.to_vector<float>()[2]));
   format.missing.clear();

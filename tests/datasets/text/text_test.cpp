@@ -91,7 +91,7 @@ TEST(Imdb, IsTheSameFromEachLayout) {
     EXPECT_EQ(reviews.train.urls_negative.size(), 2U);
     EXPECT_EQ(reviews.train.urls_negative[0], "http://www.imdb.com/title/tt1/usercomments");
     ASSERT_EQ(log.reads().size(), 2U);
-    hashes.push_back(log.reads()[0].sha256 + log.reads()[1].sha256);
+    hashes.push_back(log.reads()[0].sha256 + log.reads()[1].sha256 + reviews.train.urls_sha256);
   }
   EXPECT_EQ(hashes[0], hashes[1]);
   EXPECT_EQ(hashes[0], hashes[2]);
@@ -246,15 +246,16 @@ TEST(Imdb, CheckTellsWhatIsMissingIncompleteAndBroken) {
   std::vector<CheckedFile> checked;
   const auto states = [&] {
     const KnownFile unknown = {"", 1, std::string(64, '0')};
-    checked = check_imdb(data.path(), {unknown, unknown});
+    checked = check_imdb(data.path(), {unknown, unknown, unknown, unknown});
     States found;
     for (const CheckedFile& file : checked) found.push_back(file.state);
     return found;
   };
-  EXPECT_EQ(states(), (States{FileState::missing, FileState::missing}));
+  const FileState missing = FileState::missing, incomplete = FileState::incomplete, wrong = FileState::wrong_hash;
+  EXPECT_EQ(states(), (States{missing, missing, missing, missing}));
   fs::create_directory(data / "imdb");
   data.put("imdb/aclImdb_train.tar", tar(half_of(reviews(2), "train")));
-  EXPECT_EQ(states(), (States{FileState::incomplete, FileState::missing}));
+  EXPECT_EQ(states(), (States{incomplete, missing, wrong, missing}));
   EXPECT_EQ(checked[0].path, data / "imdb/train-reviews");
   EXPECT_EQ(checked[0].what, "holds 4 of the 25000 reviews that are published");
   std::map<std::string, std::string> others;
@@ -263,10 +264,10 @@ TEST(Imdb, CheckTellsWhatIsMissingIncompleteAndBroken) {
     others[fmt::format("test/pos/{}_9.txt", i)] = "good";
   }
   data.put("imdb/aclImdb_test.tar", tar(others));
-  EXPECT_EQ(states(), (States{FileState::incomplete, FileState::wrong_hash}));
-  EXPECT_EQ(checked[1].what, "its reviews are not those that are published");
+  EXPECT_EQ(states(), (States{incomplete, wrong, wrong, missing}));
+  EXPECT_EQ(checked[1].what, "holds other text than is published");
   data.put("imdb/aclImdb_test.tar", "no archive");
-  EXPECT_EQ(states(), States{FileState::wrong_hash}) << "one fault is told once";
+  EXPECT_EQ(states(), States{wrong}) << "one fault is told once";
   EXPECT_TRUE(checked[0].what.starts_with((data / "imdb/aclImdb_test.tar").string())) << checked[0].what;
 }
 

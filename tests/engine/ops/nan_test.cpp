@@ -69,6 +69,28 @@ TEST(NaN, OfATokenMakesItsGaussianKernelNotANumber) {
   }
 }
 
+TEST(Infinity, HasADerivativeWhereTheFunctionHasALimitLine) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Tensor x = Tensor::from<double>({-kInfinity, kInfinity}, {2}).cast(dtype);
+    const auto slopes = [&](const auto& op) {
+      return apply_backward(op, Tensor::full({2}, 1, dtype), x, apply(op, x)).template to_vector<double>();
+    };
+    using Values = std::vector<double>;
+    EXPECT_EQ(slopes(unary::Sign{}), (Values{0, 0}));
+    EXPECT_EQ(slopes(unary::Step{}), (Values{0, 0}));
+    EXPECT_EQ(slopes(unary::PowScalar{0}), (Values{0, 0}));
+    EXPECT_EQ(slopes(unary::Relu{}), (Values{0, 1}));
+    EXPECT_EQ(slopes(unary::Elu{}), (Values{0, 1}));
+    EXPECT_EQ(slopes(unary::Clamp{}), (Values{0, 0}));
+  }
+}
+
+TEST(Clamp, ToAnEmptyIntervalIsRefused) {
+  EXPECT_THROW(clamp(Tensor::zeros({3}), 1, -1), Error);
+  EXPECT_THROW(clamp(Tensor::zeros({3}), kNaN, 1), Error);
+  EXPECT_EQ(clamp(Tensor::zeros({1}), 2, 2).item(), 2);
+}
+
 TEST(Linear, WithoutInputsIsRefused) {
   EXPECT_THROW(linear(Tensor::zeros({3, 0}), {Tensor::zeros({4, 0}), Tensor::full({4}, 5)}, {}, {}), Error);
 }

@@ -74,11 +74,20 @@ TEST(Noise, IsNoneWhereNothingIsDrawnAndSomeWhereFeaturesAre) {
   const NoiseStatistics some = measured("performer", 13);  // not whole batches of 8
   EXPECT_EQ(some.examples, 13);
   ASSERT_EQ(some.each.size(), 13U);
-  double inconsistency = 0;
-  for (const ExampleNoise& one : some.each) inconsistency += one.inconsistency / 13;
-  EXPECT_NEAR(inconsistency, some.inconsistency, 1e-12);
+  ExampleNoise mean;
+  double votes = 0;
+  for (const ExampleNoise& one : some.each) {
+    mean.accuracy += one.accuracy / 13;
+    mean.inconsistency += one.inconsistency / 13;
+    mean.relative_deviation += one.relative_deviation / 13;
+    votes += one.voted_right ? 1.0 / 13 : 0;
+  }
+  EXPECT_NEAR(mean.accuracy, some.accuracy, 1e-12);
+  EXPECT_NEAR(mean.inconsistency, some.inconsistency, 1e-12);
+  EXPECT_NEAR(mean.relative_deviation, some.relative_deviation, 1e-9 * some.relative_deviation);
   EXPECT_GT(some.relative_deviation, 0);
-  EXPECT_GE(some.voting_accuracy, 0);
+  EXPECT_NEAR(votes, some.voting_accuracy, 1e-12);
+  EXPECT_NEAR(votes, some.gain * some.accuracy, 1e-12);
 }
 
 TEST(Noise, R2IsTheSquaredCorrelation) {

@@ -100,8 +100,10 @@ TEST(TextTask, PairsOfReviewsAndTheirBagsOfWords) {
     for (const char* baseline : {"majority class", "bag of bytes", "bag of words"}) {
       EXPECT_TRUE(results["baselines"].contains(baseline)) << baseline;
     }
-    ASSERT_EQ(results["data"].size(), 5U);  // two halves of reviews, and the pairs drawn from them
-    EXPECT_EQ(results["data"][2]["generated"], "films train");
+    // Two halves of reviews, their lists of addresses, and the pairs drawn from them.
+    ASSERT_EQ(results["data"].size(), 7U);
+    EXPECT_EQ(results["data"][2]["file"], "data/imdb/train-urls");
+    EXPECT_EQ(results["data"][4]["generated"], "films train");
   }
   const Ended made =
       Process({BOCHNER_DATA_PROGRAM, "make", "films", "--partial=true", "--rounds=2", "--seed=3"}, folder.path())
