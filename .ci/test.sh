@@ -21,10 +21,13 @@ stages=(
 test_all() {
   if (($# > 0)); then
     build_target all
-    ctest --test-dir "$build" --output-on-failure "$@"
+    local asked=(--no-tests=error)
+    if [[ " $* " =~ \ (-N|--show-only)[\ =] ]]; then asked=(); fi  # ctest takes it for a run
+    ctest --test-dir "$build" --output-on-failure "${asked[@]}" "$@"
     return
   fi
   build_options+=(BOCHNER_WERROR=ON BOCHNER_CUDA_CHECK=ON)
+  git ls-files >/dev/null || die "the checks ask git for the project's files: they need a clone of your own, and git"
   need 'test' "${packages_test[@]}" "${packages_fuzz[@]}" "${packages_style[@]}"
   mkdir -p "$build"
   local i name what began times=$build/test-times

@@ -1,7 +1,9 @@
 # Writes OUTPUT, a header with the version, commit, compiler and flags, where it would change.
 execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12 --match=NoTag
   OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-if(failed)
+execute_process(COMMAND git -C ${SOURCE} rev-parse --show-prefix
+  OUTPUT_VARIABLE below OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(failed OR below)  # sources without a repository, or below another one's
   set(commit unknown)
 endif()
 string(STRIP "${FLAGS}" flags)

@@ -10,7 +10,24 @@ endif()
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O3")
+if(CMAKE_CXX_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")  # CMake's own; what somebody asks for stays
+  set(CMAKE_CXX_FLAGS_RELEASE "-O3")
+endif()
+
+# bochner_choice(VARIABLE WORD ...): one of these words, or another of CMake's for ON or OFF.
+function(bochner_choice variable)
+  string(TOUPPER "${${variable}}" value)
+  if(value MATCHES "^(1|YES|Y|TRUE)$")
+    set(value ON)
+  elseif(NOT value OR value MATCHES "^(N|NO|FALSE)$")
+    set(value OFF)
+  endif()
+  if(NOT value IN_LIST ARGN)
+    list(JOIN ARGN ", " words)
+    message(FATAL_ERROR "${variable}=${${variable}}: it is one of ${words}")
+  endif()
+  set(${variable} ${value} PARENT_SCOPE)
+endfunction()
 
 # bochner_quick_to_compile(TARGET): for code without loops over elements, which -O3 makes no faster, but a third longer to
 # compile.

@@ -164,7 +164,7 @@ void Learner::update(const Examples& batch, int64_t step) {
     const Tensor terms = accumulate_ > 1 ? problem_.objective->terms(batch) : Tensor();
     const int64_t parts = std::clamp<int64_t>(batch.size(), 1, accumulate_);  // the last batch of an epoch can be short
     for (int64_t part = 0; part < parts; ++part) {
-      Context context{noise_, true, step};  // parts of one step see the same random features
+      Context context{noise_, true, step};  // by the step, features that are kept know when to be drawn anew
       add_part(parts > 1 ? batch.part(part, parts) : batch, context, terms, {loss_, correct_});
     }
   }

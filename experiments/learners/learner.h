@@ -100,7 +100,8 @@ class Learner final : public Trainable {
 
   /// Forward and backward of each of --accumulate parts, then the clip and the optimizer's step. Parts are
   /// weighted by their number of terms, so the gradient is that of the whole batch up to rounding, except that noise is
-  /// drawn for each part.
+  /// drawn for each part, and running statistics move with each. Features that are kept for several steps are the
+  /// same in all parts.
   ///
   /// With --shards, parts are those instead (sharded_step.h), each process takes some of them, and noise is drawn for
   /// each step and shard. With --sequence-shards each of these is cut further, along its sequences.

@@ -94,6 +94,17 @@ expect 'help after a killed demo' "$(run demo --help)" $'help\nexit 0'
 expect 'the report after it' "$(cat "$demo/report.html")" old
 expect 'folders left' "$(ls "$tree/runs")" demo
 
+exec 7>"$tree/runs/.demo-lock"
+flock 7
+expect 'a demo beside another' "$(run demo)" $'run: another ./run demo is running; *exit 2'
+expect 'the report of the other' "$(cat "$demo/report.html")" old
+exec 7>&-
+
+# What says how to build stands in front of the name.
+for option in --cuda --mpi --no-install; do
+  expect "./run lra $option" "$(run lra --steps=1 $option)" "run: $option goes before the name: ./run $option lra ..."$'\nexit 2'
+done
+
 # A run is exported by its own program; of a folder of several, each is named.
 for seed in 1 2; do
   mkdir -p "$tree/runs/two/seed$seed"
@@ -127,7 +138,10 @@ run data >/dev/null
 expect 'a build that is there' "$(cat "$tree/configured" 2>&1)" '*No such file*'
 expect '--cuda' "$(run --cuda data)" $'data*\nexit 0'
 run --cuda data >/dev/null
-expect '--cuda, twice' "$(cat "$tree/configured")" 'cmake --preset default *-DBOCHNER_CUDA=ON'
+expect '--cuda, twice' "$(cat "$tree/configured")" 'cmake --preset default *-DBOCHNER_WERROR=OFF -DBOCHNER_CUDA=ON'
+echo 'BOCHNER_WERROR:BOOL=ON' >>"$tree/build/CMakeCache.txt"
+run --mpi data >/dev/null
+expect 'warnings stay errors' "$(tail -n 1 "$tree/configured")" '*-DBOCHNER_WERROR=ON -DBOCHNER_MPI=ON'
 program "$tree/tools/cmake" <<<'#!/bin/sh
 echo no compiler; exit 1'
 rm "$tree/build/build.ninja"
@@ -151,6 +165,8 @@ tests() {
 }
 expect 'tests that fail' "$(tests | functions show_progress)" $' 2/9 Test #2: b*Failed*\nb_test.cpp:3: Failure\n 4/9 Test #4: d*'
 expect 'the time left' "$(functions time_left 10 40 15)" '10 of 40, 15 s, about 45 s left'
+expect 'the time left, of long ones' "$(functions time_left 10 40 200)" '10 of 40, 3 min, about 10 min left'
+expect 'the time left, at the beginning' "$(functions time_left 1 40 15)" '1 of 40, 15 s'
 expect 'the time left of stages' "$(functions remaining /dev/null 'check_tests tests')" ''
 printf '%s\n' 'check_style 50' 'check_tests 60' 'check_tidy 70' >"$tree/times"
 expect 'the time left of stages' "$(functions remaining "$tree/times" 'check_tests    tests' 'check_tidy  tidy')" ', about 3 min left'

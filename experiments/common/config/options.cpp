@@ -18,8 +18,9 @@ void RunOptions::fields(Fields& f) {
       .at_least(0);
   f("batch", batch, "examples in each step").at_least(1);
   f("accumulate", accumulate,
-    "parts that a step takes its batch in, one after the other: less memory; without dropout, whose noise is each "
-    "part's own, equal up to rounding")
+    "parts that a step takes its batch in, one after the other: less memory; equal up to rounding but for what each "
+    "part draws or counts of its own: dropout, landmarks, hashes, features that are drawn at each pass, and the "
+    "running statistics of a generator network")
       .at_least(1);
   f("shards", shards,
     "parts of a batch that processes share, summed in one fixed order: results do not depend on their number; 0: 8 if "

@@ -64,6 +64,14 @@ Arguments without_flag(const Arguments& arguments, const std::string& name) {
   return kept;
 }
 
+Arguments with_last_alone(const Arguments& arguments, const std::string& name) {
+  std::vector<std::string> values;
+  Arguments kept = others(arguments, name, [&](const std::string& value) { values.push_back(value); });
+  if (values.size() < 2) return arguments;
+  kept.push_back(fmt::format("--{}={}", name, values.back()));
+  return kept;
+}
+
 std::vector<std::string> compared(const Arguments& arguments, const std::string& option) {
   const std::string all = argument(arguments, option).value_or("");
   std::vector<std::string> names;

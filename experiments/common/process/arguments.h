@@ -22,6 +22,9 @@ bool has_flag(const Arguments& arguments, const std::string& name);
 Arguments without_argument(const Arguments& arguments, const std::string& name);
 Arguments without_flag(const Arguments& arguments, const std::string& name);
 
+/// The arguments with the last `--name=VALUE` alone, where there are several: it is the one that counts.
+Arguments with_last_alone(const Arguments& arguments, const std::string& name);
+
 /// The names of `--name=A,B`, each once; empty if it is given one, or none.
 std::vector<std::string> compared(const Arguments& arguments, const std::string& name);
 

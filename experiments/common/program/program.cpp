@@ -84,6 +84,7 @@ class Program {
     for (const std::string& option : of_run) use_settings_of_run(option, of_run);
     if (experiment_.trains && has_flag(arguments_, "bench"))
       refuse_beside("bench", {"out", "resume", "seconds", "init"});
+    for (const char* option : {"task", "attention"}) arguments_ = with_last_alone(arguments_, option);
     const std::vector<std::string> tasks = compared(arguments_, "task");
     const std::vector<std::string> attentions = compared(arguments_, "attention");
     if (has_argument(arguments_, kResumeAuto)) settle_resume(tasks, attentions);

@@ -107,6 +107,12 @@ TEST(Table, WordsBehindAnOptionAreItsList) {
   EXPECT_EQ(with_list({"--table"}, "table"), (Words{"--table"}));
 }
 
+TEST(Table, OfARepeatedOptionTheLastOneCounts) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(with_last_alone({"--task", "a,b", "--steps=1", "--task=c"}, "task"), (Words{"--steps=1", "--task=c"}));
+  EXPECT_EQ(with_last_alone({"--task", "a", "--steps=1"}, "task"), (Words{"--task", "a", "--steps=1"}));
+}
+
 TEST(Table, SpecialCharactersAreEscaped) {
   const Table table{{"", "a|b %"}, {{"x_1 & {y}", "1 ± 2"}, {"#$~^\\", "–"}}};
   EXPECT_EQ(table.markdown(), "|  | a\\|b % |\n| --- | ---: |\n| x_1 & {y} | 1 ± 2 |\n| #$~^\\ | – |\n");
