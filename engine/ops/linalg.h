@@ -42,8 +42,8 @@ Tensor pinv(const Tensor& a, double cutoff = -1);
 Tensor cholesky(const Tensor& a);
 /// X (.., n, r) with L L^T X = B, for L as from cholesky. The batch axes of both broadcast.
 Tensor cholesky_solve(const Tensor& l, const Tensor& b);
-/// X with T X = B, or T^T X = B (transposed). T (.., n, n) is lower or upper triangular; its other triangle is not
-/// read. A zero on the diagonal is an Error. The batch axes of both broadcast.
+/// X with T X = B, or T^T X = B (transposed). T (.., n, n) is lower or upper triangular; its other triangle counts for
+/// nothing, but must be finite. A zero on the diagonal is an Error. The batch axes of both broadcast.
 Tensor triangular_solve(const Tensor& t, const Tensor& b, bool lower = true, bool transposed = false);
 /// X (.., n, r) with A X = B for any invertible A (.., n, n), by LU with row exchanges; an exactly singular A is an
 /// Error.
