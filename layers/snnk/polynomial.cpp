@@ -1,5 +1,6 @@
 #include "layers/snnk/polynomial.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/binary.h"
@@ -21,30 +22,29 @@ std::vector<double> tanh_coefficients(int count) {
   return a;
 }
 
-PolynomialFeatures::Plan PolynomialFeatures::plan_of(const PolynomialOptions& options, Generator& init) {
+PolynomialFeatures::Plan PolynomialFeatures::plan_of(const PolynomialOptions& options) {
   const std::vector<double>& a = options.coefficients;
-  double total = 0;
-  for (size_t n = 0; n < a.size(); ++n) total += a[n] == 0 ? 0 : std::ldexp(1, -static_cast<int>(n) - 1);
-  if (options.features < 1 || !(total > 0) || a.size() > 64) {
+  const bool all_zero = std::all_of(a.begin(), a.end(), [](double coefficient) { return coefficient == 0; });
+  if (options.features < 1 || all_zero || a.size() > 64) {
     fail("polynomial features: {} features of {} coefficients; at least one of each, one not 0, at most 64",
          options.features, a.size());
   }
   Plan plan;
   plan.counts.assign(a.size(), 0);
   for (int64_t j = 0; j < options.features; ++j) {
-    double place = init.uniform() * total;
     size_t chosen = 0;
+    double largest = 0;
     for (size_t n = 0; n < a.size(); ++n) {
       if (a[n] == 0) continue;
-      chosen = n;
-      place -= std::ldexp(1, -static_cast<int>(n) - 1);
-      if (place <= 0) break;
+      const double share =
+          std::ldexp(1, -static_cast<int>(n) - 1) / static_cast<double>(plan.counts[n]);  // or infinity
+      if (share > largest) chosen = n;
+      largest = std::max(largest, share);
     }
     ++plan.counts[chosen];
   }
   for (size_t n = 0; n < a.size(); ++n) {
-    const double probability = std::ldexp(1, -static_cast<int>(n) - 1) / total;
-    const double scale = std::sqrt(std::abs(a[n]) / (probability * static_cast<double>(options.features)));
+    const double scale = std::sqrt(std::abs(a[n]) / static_cast<double>(plan.counts[n]));
     plan.scales.insert(plan.scales.end(), static_cast<size_t>(plan.counts[n]), static_cast<float>(scale));
     plan.signs.insert(plan.signs.end(), static_cast<size_t>(plan.counts[n]), a[n] < 0 ? -1.F : 1.F);
     plan.rows += static_cast<int64_t>(n) * plan.counts[n];
@@ -62,7 +62,7 @@ Projection PolynomialFeatures::drawn(int64_t inputs, const PolynomialOptions& op
 }
 
 PolynomialFeatures::PolynomialFeatures(Slot slot, int64_t inputs, const PolynomialOptions& options, Generator& init)
-    : PolynomialFeatures(std::move(slot), inputs, options, plan_of(options, init), init) {}
+    : PolynomialFeatures(std::move(slot), inputs, options, plan_of(options), init) {}
 
 PolynomialFeatures::PolynomialFeatures(Slot slot, int64_t inputs, const PolynomialOptions& options, const Plan& plan,
                                        Generator& init)

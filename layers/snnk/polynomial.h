@@ -1,10 +1,19 @@
 // Random features of a power series, f(z) = sum_n a_n z^n (Kar & Karnick, 2012), and tanh by brute force (SNNK Appendix
 // L). They are kept because the paper shows that they lose (Table 3), and because they need no Fourier transform.
 //
-//   Phi_j(x) = sqrt(|a_N| / (P(N) m)) prod_(k = 1..N) r_k.(x, 1),   Psi_j(w, b) = sign(a_N) the same of (w, b)
+//   Phi_j(x) = sqrt(|a_n| / m_n) prod_(k = 1..n) r_k.(x, 1),   Psi_j(w, b) = sign(a_n) the same of (w, b)
 //
-// with r_k of random signs and a degree N drawn with P(n) ~ 2^-(n + 1) among those with a_n != 0. SNNK splits f into
-// two series of positive coefficients with the same signs r; a sign on Psi's side does the same with one series.
+// with r_k of random signs, for m_n of the m features, whose degree is n. SNNK splits f into two series of positive
+// coefficients with the same signs r; a sign on Psi's side does the same with one series.
+//
+// The paper draws the degree N of each feature, with P(n) ~ 2^-(n + 1) among those with a_n != 0, and has P(N) m in the
+// place of m_n. Here degrees are shared out: each feature in turn goes to the degree with the largest P(n) / m_n, and
+// first of all to each that has none, from the lowest. So m_n is about P(n) m, and depends on m and the coefficients
+// alone: features of any seed have the same shapes, and one takes the saved tensors of another. The mean of the
+// estimate is f as well, unless m is smaller than the number of degrees: then it is the sum of the first m terms. Its
+// variance is much smaller where |(x, 1)| |(w, b)| > 1, since high degrees then weigh most, and a drawn one is rare and
+// counts much. Where that is less than 1, a few features have several times the variance, as high degrees take some
+// that low ones need; with 64 it is the same.
 #pragma once
 
 #include "layers/snnk/two_tower_features.h"
@@ -41,7 +50,7 @@ class PolynomialFeatures : public TwoTowerFeatures {
   };
   PolynomialFeatures(Slot slot, int64_t inputs, const PolynomialOptions& options, const Plan& plan, Generator& init);
   PolynomialFeatures(Slot slot, const PolynomialFeatures& other, const Projection& projection);
-  static Plan plan_of(const PolynomialOptions& options, Generator& init);
+  static Plan plan_of(const PolynomialOptions& options);
   static Projection drawn(int64_t inputs, const PolynomialOptions& options, int64_t rows, Generator& init);
 
   std::vector<int64_t> counts() const { return counts_.to_vector<int64_t>(); }

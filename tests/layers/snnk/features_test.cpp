@@ -93,13 +93,38 @@ TEST(PolynomialFeatures, EstimateTheSeries) {
   constexpr int64_t kDim = 4;
   const Tensor x = vector_of(kDim, 0.6, 21);
   const Tensor w = vector_of(kDim, 0.6, 22);
-  const Estimate e = estimate(
-      [&](Generator& g) {
-        return std::make_unique<PolynomialFeatures>(Slot{}, kDim, PolynomialOptions{.features = 100}, g);
-      },
-      x, w, 0.2, 2000);
-  EXPECT_NEAR(e.mean, std::tanh(dot(x, w) + 0.2), 4 * e.error + 1e-4);  // the series is cut at z^11
-  EXPECT_LT(e.error, 0.05);
+  for (const int64_t features : {2, 7, 100}) {
+    const Estimate e = estimate(
+        [&](Generator& g) {
+          return std::make_unique<PolynomialFeatures>(Slot{}, kDim, PolynomialOptions{.features = features}, g);
+        },
+        x, w, 0.2, 2000);
+    const double z = dot(x, w) + 0.2;
+    const double series = features == 2 ? z - z * z * z / 3 : std::tanh(z);  // cut at z^11
+    EXPECT_NEAR(e.mean, series, 4 * e.error + 1e-4) << features;
+    EXPECT_LT(e.error, 0.1 / std::sqrt(features)) << features;
+  }
+}
+
+TEST(PolynomialFeatures, SharesOutTheDegreesOfEachSeedAlike) {
+  const auto state = [](int64_t features, uint64_t seed) {
+    Generator generator(seed);
+    return PolynomialFeatures({}, 3, {.coefficients = tanh_coefficients(8), .features = features}, generator).state();
+  };
+  const auto counts = [&](int64_t features) { return state(features, 1).at("counts").to_vector<int64_t>(); };
+  EXPECT_EQ(counts(1), (std::vector<int64_t>{0, 1, 0, 0, 0, 0, 0, 0}));  // low degrees first
+  EXPECT_EQ(counts(3), (std::vector<int64_t>{0, 1, 0, 1, 0, 1, 0, 0}));
+  EXPECT_EQ(counts(4), (std::vector<int64_t>{0, 1, 0, 1, 0, 1, 0, 1}));
+  const std::vector<int64_t> many = counts(85000);  // P(n) is 64, 16, 4 and 1 of 85
+  for (const auto& [n, expected] : {std::pair<size_t, int64_t>{1, 64000}, {3, 16000}, {5, 4000}, {7, 1000}}) {
+    EXPECT_NEAR(static_cast<double>(many[n]), static_cast<double>(expected), 4) << n;
+  }
+  for (const int64_t features : {1, 3, 32, 100}) {
+    const auto first = state(features, 1);
+    const auto second = state(features, 2);
+    for (const auto& [name, tensor] : first) EXPECT_EQ(tensor.shape(), second.at(name).shape()) << name;
+    EXPECT_EQ(first.at("scales").size(), features);
+  }
 }
 
 TEST(ReleasedFeatures, AreExponentials) {
