@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/ops/unary.h"
 #include "engine/ops/binary.h"
@@ -150,18 +151,29 @@ std::vector<Point> depth(const Config& config, Log& log) {
       if (i < layers) y = sin(y);
     }
     const double norm = std::sqrt(dot(y.value(), y.value()));
+    bool some_finite = false;
     for (const int64_t m : config.projections) {
       all.push_back(measure(
           config, fmt::format("{} {}", layers, layers == 1 ? "layer" : "layers"), m, 1,
           [&](Generator& generator) {
-            const Bundle bundle =
-                Bundle::of_network({}, network, {.features = 2 * m, .orthogonal = config.orthogonal}, generator);
-            const Tensor rest = bundle.forward(x).value() - y.value();
-            return 1 + std::sqrt(dot(rest, rest)) / norm;
+            try {
+              const Bundle bundle =
+                  Bundle::of_network({}, network, {.features = 2 * m, .orthogonal = config.orthogonal}, generator);
+              const Tensor rest = bundle.forward(x).value() - y.value();
+              return 1 + std::sqrt(dot(rest, rest)) / norm;
+            } catch (const WeightsOverflow&) {
+              return std::numeric_limits<double>::infinity();
+            }
           },
           log));
+      some_finite = some_finite || !std::isnan(all.back().mean);
       if (!std::isnan(all.back().mean))
         log.info("{} layers, {} projections: relative error {:.3g}", layers, m, all.back().mean);
+    }
+    if (!some_finite && layers < config.depth) {
+      log.warning("{} {}: all estimates overflow, so deeper networks are left out", layers,
+                  layers == 1 ? "layer" : "layers");
+      break;
     }
   }
   return all;

@@ -66,8 +66,8 @@ Bundle::Bundle(Slot slot, const std::vector<NetworkLayer>& layers, const SnnkOpt
     }
     SnnkOptions own = options;
     own.activation = layers[i].activation;
-    stages_.push_back(
-        make_features(sub(fmt::format("features{}", stages_.size())), affine.W.size(1), own, affine.W, init));
+    stages_.push_back(make_features(sub(fmt::format("features{}", stages_.size())), affine.W.size(1), own, affine.W,
+                                    init, layers[i].linear->inputs()));
     affine = {stages_.back()->weights(affine.W, affine.b), {}};
   }
   const DType dtype = layers[0].linear->weight.value.dtype();

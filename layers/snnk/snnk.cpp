@@ -22,6 +22,12 @@ double best_A(const Tensor& weights, int64_t inputs, const SnnkOptions& options,
   if (options.A) return *options.A;
   if (!weights.defined() || weights.size(0) == 0) return 0;
   const double mean_square = sum(square(weights.cast(DType::f64))).item() / static_cast<double>(weights.size(0));
+  if (!std::isfinite(mean_square)) {
+    throw WeightsOverflow(fmt::format(
+        "snnk: weights {} that are to be mapped overflow: their mean square is {}; where several layers are "
+        "bundled, take more features or fewer layers",
+        weights.shape().str(), mean_square));
+  }
   return optimal_A(options.eta * options.eta * scale * scale * mean_square, inputs);
 }
 
@@ -99,9 +105,10 @@ bool has_universal_features(const std::string& activation) {
 }
 
 std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const SnnkOptions& options,
-                                                const Tensor& weights, Generator& init) {
+                                                const Tensor& weights, Generator& init,
+                                                std::optional<int64_t> layer_inputs) {
   if (inputs < 1) fail("snnk: {} inputs; at least 1", inputs);
-  const double scale = options.scale_inputs ? std::pow(static_cast<double>(inputs), -0.25) : 1;
+  const double scale = options.scale_inputs ? std::pow(static_cast<double>(layer_inputs.value_or(inputs)), -0.25) : 1;
   if (options.measure) return universal(std::move(slot), inputs, options, scale, *options.measure, weights, init);
   const Kind* const kind = kind_named(options.activation);
   if (kind == nullptr) {

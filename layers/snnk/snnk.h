@@ -46,10 +46,18 @@ std::vector<std::string> snnk_activations();
 /// Whether layers for that activation have universal random features (universal.h).
 bool has_universal_features(const std::string& activation);
 
+/// Weights that are to be mapped overflow, as those of a deep network do that is bundled with few features.
+class WeightsOverflow : public Error {
+ public:
+  using Error::Error;
+};
+
 /// The feature map of the options. `weights` (outputs, inputs), or undefined, are those that will be mapped, for the
-/// choice of A.
+/// choice of A; WeightsOverflow where they have no finite mean square. `layer_inputs` are those of the layer that the
+/// map stands for, which scale_inputs counts, where the map has others, as in a bundled network.
 std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const SnnkOptions& options,
-                                                const Tensor& weights, Generator& init);
+                                                const Tensor& weights, Generator& init,
+                                                std::optional<int64_t> layer_inputs = {});
 
 class Snnk : public Module {
  public:

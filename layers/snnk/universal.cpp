@@ -49,7 +49,7 @@ UniversalFeatures::UniversalFeatures(Slot slot, int64_t inputs, UniversalOptions
       eta_(options.eta),
       damped_(options.damped),
       atoms_(options.measure.draw(rows(), options.block, init)),
-      speed_(buffer("speed", Tensor::zeros({rows()}))),
+      speed_(buffer("speed", Tensor::from(speeds(), {rows()}))),
       growth_(buffer("growth", Tensor::zeros({rows()}))),
       log_scale_(buffer("log_scale", Tensor::zeros({rows()}))) {
   const std::vector<double> squares = sum(square(G().cast(DType::f64)), {1}).to_vector<double>();
@@ -57,7 +57,6 @@ UniversalFeatures::UniversalFeatures(Slot slot, int64_t inputs, UniversalOptions
   for (int64_t j = 0; j < rows(); ++j) {
     const auto at = static_cast<size_t>(j);
     const double t = kTurn * atoms_[at].frequency / eta_;
-    speed_.data<float>()[j] = static_cast<float>(t * std::sqrt(1 - 4 * A_));
     growth_.data<float>()[j] = static_cast<float>(t * t / 2);
     const double g_square = squares[at] / (scale() * scale());
     log_scale_.data<float>()[j] =
@@ -75,6 +74,23 @@ UniversalFeatures::UniversalFeatures(Slot slot, const UniversalFeatures& other, 
       speed_(buffer("speed", other.speed_.clone())),
       growth_(buffer("growth", other.growth_.clone())),
       log_scale_(buffer("log_scale", other.log_scale_.clone())) {}
+
+/// t s of each projection, by the constructor's draw.
+std::vector<float> UniversalFeatures::speeds() const {
+  std::vector<float> all;
+  for (const FourierMeasure::Atom& atom : atoms_) {
+    all.push_back(static_cast<float>(kTurn * atom.frequency / eta_ * std::sqrt(1 - 4 * A_)));
+  }
+  return all;
+}
+
+void UniversalFeatures::require_own_draw() const {
+  const Tensor own = Tensor::from(speeds(), {rows()}).cast(speed_.dtype());
+  if (own.to_vector<double>() == speed_.to_vector<double>()) return;
+  fail(
+      "universal random features: Psi belongs to the frequencies and the A of the constructor, and others were loaded "
+      "since; map weights before loading");
+}
 
 std::unique_ptr<TwoTowerFeatures> UniversalFeatures::after(Slot slot, const Tensor& W, const Tensor& b) const {
   return std::unique_ptr<TwoTowerFeatures>(new UniversalFeatures(std::move(slot), *this, projection(W, b)));
@@ -107,6 +123,7 @@ Tensor UniversalFeatures::slope(const Tensor& u, const Tensor& s, const Tensor& 
 }
 
 Tensor UniversalFeatures::weights(const Tensor& W, const Tensor& b) const {
+  require_own_draw();
   const auto column = [&](const auto& of) {
     std::vector<double> values;
     for (const FourierMeasure::Atom& atom : atoms_) values.push_back(of(atom));
@@ -128,6 +145,7 @@ Tensor UniversalFeatures::weights(const Tensor& W, const Tensor& b) const {
 }
 
 double UniversalFeatures::variance(double x_square, double w_square, double product, double b) const {
+  require_own_draw();
   const double v = 1 - 8 * A_;
   const double scale2 = scale() * scale();
   const double x2 = scale2 * x_square;

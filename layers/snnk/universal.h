@@ -44,6 +44,9 @@ class UniversalFeatures : public TwoTowerFeatures {
   UniversalFeatures(Slot slot, int64_t inputs, UniversalOptions options, Generator& init);
 
   int64_t features() const override { return 2 * rows(); }
+  // weights(), variance() and A() belong to the frequencies and the A that the constructor had, which checkpoints do
+  // not hold. After load_state() with those of another draw, forward() is the other's, and weights() and variance() are
+  // an Error.
   Tensor weights(const Tensor& W, const Tensor& b) const override;
   std::unique_ptr<TwoTowerFeatures> after(Slot slot, const Tensor& W, const Tensor& b) const override;
   double A() const { return A_; }
@@ -61,6 +64,8 @@ class UniversalFeatures : public TwoTowerFeatures {
 
  private:
   UniversalFeatures(Slot slot, const UniversalFeatures& other, const Projection& projection);
+  std::vector<float> speeds() const;
+  void require_own_draw() const;
 
   int64_t dim_;  ///< d of the layer it was made for
   double A_;

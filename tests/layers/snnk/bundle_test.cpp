@@ -52,14 +52,31 @@ TEST(Snnk, TrainsItsWeightsAndPassesGradientsOn) {
 TEST(Snnk, SavesItsFeatures) {
   Generator one(1);
   Generator two(2);
-  const SnnkOptions options{.activation = "smooth-relu", .features = 6};
-  Snnk a({}, 4, 3, options, one);
-  Snnk b({}, 4, 3, options, two);
-  const Tensor x = drawn({2, 4}, 1, 0.1);
-  EXPECT_GT(largest_entry(a.forward(x).value() - b.forward(x).value()), 0);
-  b.load_state(a.state());
-  EXPECT_EQ(largest_entry(a.forward(x).value() - b.forward(x).value()),
-            0);  // A, chosen from other weights, is part of it
+  for (const std::string& name : snnk_activations()) {
+    const SnnkOptions options{.activation = name, .features = 12};
+    Snnk a({}, 4, 3, options, one);
+    Snnk b({}, 4, 3, options, two);
+    const Tensor x = drawn({2, 4}, 1, 0.1);
+    EXPECT_GT(largest_entry(a.forward(x).value() - b.forward(x).value()), 0) << name;
+    b.load_state(a.state());
+    EXPECT_EQ(largest_entry(a.forward(x).value() - b.forward(x).value()),
+              0)  // A, chosen from other weights, is part of it
+        << name;
+    const Tensor W = drawn({3, 4}, 2, 0.4);
+    if (!has_universal_features(name)) {
+      EXPECT_EQ(largest_entry(a.features().weights(W, {}) - b.features().weights(W, {})), 0) << name;
+      continue;
+    }
+    EXPECT_THROW(b.features().weights(W, {}), Error) << name;  // Psi is that of the constructor's draw
+    EXPECT_NO_THROW(a.features().weights(W, {})) << name;
+  }
+}
+
+TEST(Snnk, RefusesWeightsThatOverflow) {
+  Generator g(1);
+  const Tensor weights = Tensor::full({2, 3}, 1e200, DType::f64);
+  EXPECT_THROW(make_features({}, 3, {.activation = "cos"}, weights, g), WeightsOverflow);
+  EXPECT_NO_THROW(make_features({}, 3, {.activation = "cos", .A = -1}, weights, g));
 }
 
 // Layers of the same draws and weights, but for one option.
@@ -159,6 +176,29 @@ TEST(Bundle, OfANetworkEstimatesItAndItsErrorGrowsWithDepth) {
     EXPECT_GT(many, previous);
     previous = many;
   }
+}
+
+// The map of a later layer has the features before it as inputs.
+TEST(Bundle, OfANetworkScalesByTheInputsOfEachLayer) {
+  Generator g(41);
+  const Linear first({}, 6, 5, g);
+  const Linear second({}, 5, 5, g);
+  const Linear last({}, 5, 2, g);
+  const Tensor x = drawn({20, 6}, 42, 0.5);
+  const Variable inner = sin(matmul(x, first.weight.value.transpose(0, 1)) * (1 / std::sqrt(6)) + first.bias->value);
+  const auto network = [&](double inputs) {
+    const Tensor scaled = matmul(inner.value(), second.weight.value.transpose(0, 1)) * (1 / std::sqrt(inputs));
+    return last.forward(sin(scaled + second.bias->value)).value();
+  };
+  Tensor mean = Tensor::zeros({20, 2});
+  constexpr int kDraws = 20;
+  for (uint64_t seed = 0; seed < kDraws; ++seed) {
+    Generator draw(seed);
+    const Bundle bundle = Bundle::of_network({}, {{&first, "sin"}, {&second, "sin"}, {&last, "identity"}},
+                                             {.features = 2048, .scale_inputs = true}, draw);
+    mean = mean + bundle.forward(x).value() * (1.0 / kDraws);
+  }
+  EXPECT_LT(largest_entry(mean - network(5)), largest_entry(network(2048) - network(5)) / 4);
 }
 
 TEST(Bundle, RefusesOtherLayersAndWrongSizes) {
