@@ -96,7 +96,9 @@ TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given) {
     return mechanism->forward(q, k, v, mask, context);
   };
   if (call.matrix) result["A"] = attend(Q, K, one_hot_values(K)).value().contiguous();
-  if (const Tensor Omega = mechanism->frequencies(call.training); Omega.defined()) result["Omega"] = Omega;
+  if (const Tensor Omega = mechanism->frequencies(call.training); Omega.defined()) {
+    result["Omega"] = Omega.slice(2, 0, Q.size(3)).contiguous();  // FastFood's has columns for padding
+  }
   const auto dO = given.find("dO");
   if (dO == given.end()) {
     result["O"] = attend(Q, K, V).value().contiguous();

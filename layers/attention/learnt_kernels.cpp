@@ -54,7 +54,7 @@ struct SmoothedMixtureOptions : MixtureKernelOptions {
   void options(OptionList& list) {
     MixtureKernelOptions::options(list);
     list("smoothing", smoothing,
-         "s of gmm-rks as released, which adds s^2 to the kernel of each Gaussian; KL's code had 1, on Text 0.36")
+         "s of gmm-rks as released: s^2 is added to the sum of both Gaussians' kernels; KL's code had 1, on Text 0.36")
         .at_least(0)
         .counts_where([this] { return released(); });
   }
@@ -84,12 +84,13 @@ struct FastFoodKernelOptions : KlOptions {
   }
 };
 
-/// What the released code does otherwise: for every mechanism of KL, and for random kitchen sinks.
-std::string released_kl(bool is_positive, const std::string& more) {
-  return std::string("draws at every forward, in evaluation too; ") +
-         (is_positive ? "but without the 1e-6 that KL's code adds to the sum of weights; "
-                      : "one more feature adds the mean of 1 to the kernel; ") +
-         more;
+/// What the released code does otherwise: for every mechanism of KL, and for random kitchen sinks, which add `constant`
+/// to the kernel.
+std::string released_kl(bool is_positive, const std::string& more, const std::string& constant = "1") {
+  return "draws at every forward, in evaluation too; " +
+         (is_positive ? "but without the 1e-6 that KL's code adds to the sum of weights"
+                      : "one more feature adds " + constant + " to the kernel") +
+         "; " + more;
 }
 
 /// KL as released draws at every forward pass, in evaluation too (`redraw=1` in its code), unless redraw is 0.
@@ -166,7 +167,8 @@ void describe_mixtures(Mechanisms& list) {
        .causal = true,
        .slices = true,
        .learns = "mu, Sigma",
-       .released = released_kl(false, "two Gaussians at +-mu with one full matrix and the same noise, so M / 2 draws"),
+       .released = released_kl(false, "two Gaussians at +-mu with one full matrix and the same noise, so M / 2 draws",
+                               "s^2 (smoothing)"),
        .maker = made_by<SmoothedMixtureOptions>(
            [](Slot slot, int64_t heads, int64_t dim, const SmoothedMixtureOptions& options, Generator& init) {
              // Released: two frequencies for each of M / 2 draws.
@@ -198,8 +200,8 @@ void describe_fastfood(Mechanisms& list) {
       list.push_back({.name = std::string(prf ? "fastfood-prf" : "fastfood-rks") + suffix,
                       .year = 2022,
                       .paper = std::string(prf ? "KL Eqs. 9, 12" : "KL Eq. 6") + (*suffix == 0 ? "" : ", D.1"),
-                      .equation = prf ? "phi(x) = exp(V x - |x|^2) / sqrt M, V = S H G Pi H B / (sigma sqrt D)"
-                                      : "phi(x) = (cos V x, sin V x) / sqrt M, V = S H G Pi H B / (sigma sqrt D)",
+                      .equation = std::string(prf ? "phi(x) = exp(V x - |x|^2)" : "phi(x) = (cos V x, sin V x)") +
+                                  " / sqrt M, V = S H G Pi H B / (sigma sqrt P), P = D rounded up to a power of two",
                       .approximates = learn == Learn::none ? "the Gaussian kernel" : "a learnt kernel",
                       .cost = "L M log D, and L M D for V",
                       .causal = true,
