@@ -7,16 +7,13 @@
 
 namespace bochner {
 
-void SpectralDistribution::require_sizes(const char* what, int64_t features, int64_t dim) {
-  if (features < 1) fail("{}: {} features; at least 1 is needed", what, features);
-  if (dim < 1) fail("{}: head size {}; at least 1 is needed", what, dim);
-}
-
-SpectralDistribution::SpectralDistribution(Slot slot, RedrawSchedule schedule)
+SpectralDistribution::SpectralDistribution(Slot slot, const Sizes& sizes, RedrawSchedule schedule)
     : Module(std::move(slot)),
       schedule_(schedule),
       noise_(buffer("noise", Tensor())),
       age_(buffer("age", Tensor::zeros({1}, DType::i64))) {
+  if (sizes.features < 1) fail("{}: {} features; at least 1 is needed", sizes.name, sizes.features);
+  if (sizes.dim < 1) fail("{}: head size {}; at least 1 is needed", sizes.name, sizes.dim);
   if (schedule.interval < 0) fail("redraw: interval {} is negative; 0 never draws anew", schedule.interval);
 }
 
@@ -52,8 +49,9 @@ VariableFrequencies SpectralDistribution::frequencies(Context& context) {
 
 GaussianFrequencies::GaussianFrequencies(Slot slot, int64_t features, int64_t dim, RedrawSchedule schedule,
                                          Generator& init)
-    : SpectralDistribution(std::move(slot), schedule), features_(features), dim_(dim) {
-  require_sizes("gaussian frequencies", features, dim);
+    : SpectralDistribution(std::move(slot), {"gaussian frequencies", features, dim}, schedule),
+      features_(features),
+      dim_(dim) {
   start(init);
 }
 

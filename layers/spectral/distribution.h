@@ -19,7 +19,14 @@ struct RedrawSchedule {
 
 class SpectralDistribution : public Module {
  public:
-  SpectralDistribution(Slot slot, RedrawSchedule schedule);
+  /// M and D of the frequencies, and what an Error calls them.
+  struct Sizes {
+    const char* name;
+    int64_t features;
+    int64_t dim;
+  };
+  /// An Error where there is less than one feature or dimension.
+  SpectralDistribution(Slot slot, const Sizes& sizes, RedrawSchedule schedule);
 
   /// The frequencies, with new noise from the context if the schedule says so, otherwise with the old
   /// noise. Differentiable in the distribution's own parameters.
@@ -39,8 +46,6 @@ class SpectralDistribution : public Module {
   Tensor noise(Context& context);
   /// Counts a training step, and draws if it is time.
   void count(const std::function<Tensor()>& drawn);
-  /// Refuses fewer than one feature or dimension, in the name of `what`.
-  static void require_sizes(const char* what, int64_t features, int64_t dim);
 
  private:
   RedrawSchedule schedule_;

@@ -12,12 +12,11 @@ namespace bochner {
 
 FastFoodFrequencies::FastFoodFrequencies(Slot slot, int64_t features, int64_t dim, FastFoodOptions options,
                                          RedrawSchedule schedule, Generator& init)
-    : SpectralDistribution(std::move(slot), schedule),
+    : SpectralDistribution(std::move(slot), {"fastfood", features, dim}, schedule),
       features_(features),
       size_(next_power_of_two(dim)),
       blocks_(ceil_div(features, size_)),
       options_(options) {
-  require_sizes("fastfood", features, dim);
   if (!(options.sigma > 0)) fail("fastfood: sigma {} must be positive", options.sigma);
   start(init);
   const Tensor first = draw(init);  // (blocks, 4, P)

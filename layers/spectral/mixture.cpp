@@ -9,7 +9,7 @@ namespace bochner {
 
 GaussianMixture::GaussianMixture(Slot slot, int64_t heads, int64_t features, int64_t dim, MixtureOptions options,
                                  RedrawSchedule schedule, Generator& init)
-    : SpectralDistribution(std::move(slot), schedule),
+    : SpectralDistribution(std::move(slot), {"gaussian mixture", features, dim}, schedule),
       heads_(heads),
       features_(features),
       dim_(dim),
@@ -17,7 +17,6 @@ GaussianMixture::GaussianMixture(Slot slot, int64_t heads, int64_t features, int
       learnt_(options.tied ? 1 : options.components),
       mean_(parameter("mean", bochner::init::fan_in_uniform({heads, learnt_, 1, dim}, dim, init))),
       scale_(parameter("scale", Tensor::full({heads, learnt_, 1, dim}, 1))) {
-  require_sizes("gaussian mixture", features, dim);
   if (options.tied && options.components != 2) {
     fail("gaussian mixture: {} components cannot be tied; a tied mixture has 2, at mu and -mu", options.components);
   }
@@ -47,7 +46,7 @@ VariableFrequencies GaussianMixture::transform(const Tensor& noise, bool /*train
 
 ReleasedMixture::ReleasedMixture(Slot slot, int64_t heads, int64_t features, int64_t dim, bool positive,
                                  RedrawSchedule schedule, Generator& init)
-    : SpectralDistribution(std::move(slot), schedule),
+    : SpectralDistribution(std::move(slot), {"gaussian mixture", features, dim}, schedule),
       heads_(heads),
       features_(features),
       dim_(dim),
@@ -56,7 +55,6 @@ ReleasedMixture::ReleasedMixture(Slot slot, int64_t heads, int64_t features, int
                        bochner::init::xavier_uniform(positive ? Shape{heads, dim} : Shape{heads, dim, dim}, init))),
       mean_(parameter("mean", positive ? bochner::init::fan_in_uniform({heads, 1, dim}, dim, init)
                                        : bochner::init::fan_in_uniform({heads, 1, dim}, dim * dim, init))) {
-  require_sizes("gaussian mixture", features, dim);
   if (!positive && features % 2 != 0) fail("gaussian mixture: {} features do not divide among 2 components", features);
   start(init);
 }

@@ -76,8 +76,10 @@ Tensor givens_rows(int64_t features, int64_t dim, Generator& generator) {
 
 OrthogonalFrequencies::OrthogonalFrequencies(Slot slot, int64_t features, int64_t dim, OrthogonalOptions options,
                                              RedrawSchedule schedule, Generator& init)
-    : SpectralDistribution(std::move(slot), schedule), features_(features), dim_(dim), options_(options) {
-  require_sizes("orthogonal frequencies", features, dim);
+    : SpectralDistribution(std::move(slot), {"orthogonal frequencies", features, dim}, schedule),
+      features_(features),
+      dim_(dim),
+      options_(options) {
   start(init);
 }
 
@@ -115,8 +117,9 @@ Tensor OrthogonalFrequencies::draw(Generator& generator) {
 
 SphericalFrequencies::SphericalFrequencies(Slot slot, int64_t features, int64_t dim, RedrawSchedule schedule,
                                            Generator& init)
-    : SpectralDistribution(std::move(slot), schedule), features_(features), dim_(dim) {
-  require_sizes("spherical frequencies", features, dim);
+    : SpectralDistribution(std::move(slot), {"spherical frequencies", features, dim}, schedule),
+      features_(features),
+      dim_(dim) {
   start(init);
 }
 

@@ -8,6 +8,7 @@
 #include "engine/ops/join.h"
 #include "engine/ops/unary.h"
 #include "tests/layers/every_mechanism.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -45,6 +46,17 @@ std::vector<Tensor> with_gradients(Mechanism& mechanism, const std::vector<Tenso
   std::vector<Tensor> found = {O.value()};
   for (const Variable& gradient : tape.gradients({O}, {values(O.shape(), 9)}, in)) found.push_back(gradient.value());
   return found;
+}
+
+TEST(BadInput, AHeadOfNoNumbersIsRefusedInOneWayByAllThatHaveFrequencies) {
+  for (const char* const version : {"paper", "released"}) {
+    for (const char* const name : {"performer-hyp", "gmm-rks", "gmm-prf", "fastfood-rks", "generative-prf"}) {
+      MechanismOptions options = small(name, 64).set_known({{"as", version}});
+      Generator init(3);
+      const std::string message = test::message_of([&] { make_mechanism({}, kHeads, 0, options, init); });
+      EXPECT_NE(message.find("head size 0; at least 1 is needed"), std::string::npos) << name << ": " << message;
+    }
+  }
 }
 
 TEST(BadInput, ALengthThatNoBlockDividesIsThatOfAPaddedOne) {
