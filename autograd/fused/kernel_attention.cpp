@@ -134,23 +134,23 @@ Variable feature_map(const FeatureMap& map, const Variable& x, const Variable& O
   return features(map, x, Omega, shift_for(map, x, Omega, scope, keys), is_key ? keys : Tensor());
 }
 
-Variable dense(const VariableFrequencies& Omega, int64_t dim) {
-  if (!Omega.fastfood.has_value()) return Omega.values;
-  const Variable& diagonals = Omega.values;
-  const Tensor& order = Omega.fastfood->permutation;
+Variable dense(const VariableFrequencies& frequencies, int64_t dim) {
+  if (!frequencies.fastfood.has_value()) return frequencies.values;
+  const Variable& diagonals = frequencies.values;
+  const Tensor& order = frequencies.fastfood->permutation;
   const int64_t blocks = order.size(0);
   const int64_t P = order.size(1);
   const Tensor identity = equal(Tensor::arange(P).view({P, 1}), Tensor::arange(P).view({1, P})).cast(diagonals.dtype());
   const Tensor H = hadamard(identity);                                            // (P, P)
   const Tensor PiH = take(H, order.to(Device::cpu()), 0).to(diagonals.device());  // (blocks, P, P)
   const Variable SGB = reshape(diagonals, {diagonals.size(0), blocks, 3, P});
-  const Variable S = unsqueeze(select(SGB, 2, 0), -1);  // (1 or H, blocks, P, 1)
-  const Variable G = unsqueeze(select(SGB, 2, 1), -2);  // (1 or H, blocks, 1, P)
-  const Variable B = unsqueeze(select(SGB, 2, 2), -2);  // (1 or H, blocks, 1, P)
+  const Variable S = unsqueeze(select(SGB, 2, 0), -1);  // (1 or heads, blocks, P, 1)
+  const Variable G = unsqueeze(select(SGB, 2, 1), -2);  // (1 or heads, blocks, 1, P)
+  const Variable B = unsqueeze(select(SGB, 2, 2), -2);  // (1 or heads, blocks, 1, P)
   const Variable HG = Variable(H.to(diagonals.device())) * G;
-  const Variable V = S * matmul(HG, Variable(PiH)) * B;  // (1 or H, blocks, P, P)
+  const Variable V = S * matmul(HG, Variable(PiH)) * B;  // (1 or heads, blocks, P, P)
   const Variable rows = reshape(V, {diagonals.size(0), blocks * P, P});
-  return slice(slice(rows, 1, 0, Omega.fastfood->count), 2, 0, dim);
+  return slice(slice(rows, 1, 0, frequencies.fastfood->count), 2, 0, dim);
 }
 
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
@@ -173,7 +173,7 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
     const Tensor visible = causal_mask(Q.size(-2), K.size(-2), Q.device());
     weights = weights * Variable(visible.cast(Q.dtype()));
     if (keys.defined()) weights = weights * Variable(column(keys).transpose(-2, -1).cast(Q.dtype()));
-    const Variable sums = matmul(weights, V);  // (B, H, Lq, E)
+    const Variable sums = matmul(weights, V);  // (B, H, Lq, D)
     return spec.renormalise ? quotient(sums, sum(weights, {-1}, true), spec.denominator_eps) : sums;
   }
   Variable phi_k = feature_map(spec.map, k, Omega, true, keys, spec.shifts());     // (B, H, Lk, F)
@@ -188,19 +188,19 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
 }  // namespace composed
 
 Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K, const Variable& V,
-                          const VariableFrequencies& Omega, const Tensor& keys) {
-  const Frequencies held{Omega.values.value(), Omega.fastfood};
+                          const VariableFrequencies& frequencies, const Tensor& keys) {
+  const Frequencies held{frequencies.values.value(), frequencies.fastfood};
   const KernelAttentionResult forward = kernel_attention(spec, Q.value(), K.value(), V.value(), held, keys);
-  return record("kernel_attention", forward.O, {&Q, &K, &V, &Omega.values}, [=](const Variable& g) -> Gradients {
+  return record("kernel_attention", forward.O, {&Q, &K, &V, &frequencies.values}, [=](const Variable& g) -> Gradients {
     if (Tape* tape = Tape::current()) {
       if (spec.slice != nullptr) fail("kernel_attention: slices of sequences have no second derivatives");
       const auto plain = [&](const std::vector<Variable>& in) {
-        return composed::kernel_attention(spec, in[0], in[1], in[2], {in[3], Omega.fastfood}, keys);
+        return composed::kernel_attention(spec, in[0], in[1], in[2], {in[3], frequencies.fastfood}, keys);
       };
-      return tape->pull_back(plain, {Q, K, V, Omega.values}, g);
+      return tape->pull_back(plain, {Q, K, V, frequencies.values}, g);
     }
     const KernelAttentionGradients grads = kernel_attention_backward(spec, g.value(), Q.value(), K.value(), V.value(),
-                                                                     held, keys, forward, Omega.values.tracked());
+                                                                     held, keys, forward, frequencies.values.tracked());
     return {grads.dQ, grads.dK, grads.dV, grads.dOmega};
   });
 }

@@ -30,12 +30,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kBetweenSigns = 1;
+// In seconds:
+constexpr double kBetweenSigns = 1;  ///< from one sign of life to the next
 /// How long the first process waits, when another one ends by an error, for the same error of its own; and how long
 /// others wait for the one of them that speaks when the first is lost.
 constexpr double kGrace = 1.5;
-constexpr double kConnecting = 10;
-constexpr double kParting = 10;
+constexpr double kConnecting = 10;      ///< for all processes to connect
+constexpr double kParting = 10;         ///< for the others to leave too
 constexpr uint32_t kLongest = 1 << 16;  ///< bytes of a message
 
 // What is sent: one of these, the length of the text that follows (u32), and the text. That of an error begins with a

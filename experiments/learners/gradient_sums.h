@@ -16,9 +16,10 @@ namespace bochner {
 
 class GradientSums {
  public:
-  /// Of one step, carried in the memory of `device`, which is what `comm` carries. `fast`: by the library's own sum, in
-  /// whichever order that has. A bucket is closed when it has `bucket` numbers; its parameters are neighbours in the
-  /// model, and the last of the model come first, as in backward.
+  /// Of one step, carried in the memory of `device`, which is what `comm` carries. `fast`: by the sum of MPI or NCCL,
+  /// in whichever order that has. A bucket is closed when it has `bucket` numbers; its parameters are neighbours in the
+  /// model, and the last of the model come first, as in backward. `parameters`, `comm` and `tree` are kept by
+  /// reference, and must live longer than this.
   GradientSums(const std::vector<Parameter*>& parameters, Communicator& comm, Device device, const ShardTree& tree,
                bool fast, int64_t bucket);
 

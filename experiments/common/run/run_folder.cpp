@@ -15,7 +15,7 @@ namespace bochner {
 namespace {
 
 /// The runs in the folders below this one, in order.
-std::vector<std::string> runs_below(const std::filesystem::path& path) {
+std::vector<std::string> folders_of_runs_below(const std::filesystem::path& path) {
   constexpr int kDepth = 3;  // task, attention, seed
   std::vector<std::string> runs;
   std::error_code error;
@@ -57,14 +57,14 @@ void RunFolder::discard() {
   if (is_new_) std::filesystem::remove_all(path_, ignored);
 }
 
-bool holds_runs(const std::filesystem::path& path) { return holds_run(path) || !runs_below(path).empty(); }
+bool holds_runs(const std::filesystem::path& path) { return holds_run(path) || !folders_of_runs_below(path).empty(); }
 
 void require_no_run_itself(const std::filesystem::path& folder) {
   if (holds_run(folder)) fail("{} is the folder of one run; name another with --out for several", folder.string());
 }
 
 std::string no_run_in(const std::filesystem::path& path) {
-  const std::vector<std::string> runs = runs_below(path);
+  const std::vector<std::string> runs = folders_of_runs_below(path);
   const std::string none = "there is no run in " + path.string();
   return runs.empty() ? none : fmt::format("{} itself; name one of those below it: {}", none, some_of(runs));
 }
