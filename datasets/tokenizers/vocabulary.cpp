@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -19,6 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kConfig = "tokenizer_config.json";
+constexpr const char* kSpecialMap = "special_tokens_map.json";
 constexpr int64_t kLargestFile = int64_t{64} << 20;
 constexpr size_t kMostTokens = 2'000'000;
 constexpr size_t kLongestToken = 1000;  ///< bytes
@@ -112,7 +114,69 @@ void read_added(WordpieceVocabulary& vocabulary, const json& list) {
   }
 }
 
-WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, SpecialNames& names) {
+/// What is put around one text and around a pair: the ids, and A and B for the texts, each with its type.
+struct Around {
+  std::string one, pair;
+};
+
+/// `[2]:0 A:0 [3]:0` for [CLS] A [SEP].
+std::string text_of_template(const JsonMembers& processor, const char* which, const std::string& where) {
+  const json& pieces = processor.at(which);
+  if (!pieces.is_array()) fail("{}: {} is no list", where, which);
+  std::string text;
+  for (const json& piece : pieces) {
+    const JsonMembers members(piece, where + ": " + which);
+    const json* sequence = members.find("Sequence");
+    const JsonMembers found(sequence != nullptr ? *sequence : members.at("SpecialToken"), where + ": " + which);
+    std::string name = found.text("id", "");
+    if (sequence == nullptr) {
+      const JsonMembers tokens(processor.at("special_tokens"), where + ": special_tokens");
+      name = brief(JsonMembers(tokens.at(name.c_str()), where + ": special_tokens").at("ids"));
+    }
+    text += fmt::format("{}{}:{}", text.empty() ? "" : " ", name, found.number("type_id", 0, 255, 0));
+  }
+  return text;
+}
+
+Around around(const std::string& begin, const std::string& end) {
+  const std::string one = fmt::format("[{}]:0 A:0 [{}]:0", begin, end);
+  return {one, fmt::format("{} B:1 [{}]:1", one, end)};
+}
+
+/// Nothing where the file has no post_processor: BertTokenizer of transformers, for which such files are, makes its
+/// own.
+std::optional<Around> read_post_processor(const JsonMembers& root, const std::string& file) {
+  const json* found = root.find("post_processor");
+  if (found == nullptr) return std::nullopt;
+  const std::string where = file + ": post_processor";
+  const JsonMembers processor(*found, where);
+  const std::string type = processor.text("type", "");
+  if (type == "TemplateProcessing")
+    return Around{text_of_template(processor, "single", where), text_of_template(processor, "pair", where)};
+  if (type != "BertProcessing")
+    fail("{}: type is {}; known here are BertProcessing and TemplateProcessing", where, shown(type));
+  const auto id = [&](const char* name) {  // a token and its id
+    const json& token = processor.at(name);
+    if (!token.is_array() || token.size() != 2) fail("{}: {} is {}, no token with its id", where, name, brief(token));
+    return brief(token[1]);
+  };
+  return around(id("cls"), id("sep"));
+}
+
+/// Refuses other ids around texts than those that are put there.
+void check_around(const WordpieceVocabulary& vocabulary, const Around& theirs) {
+  const Around ours = around(std::to_string(vocabulary.begin), std::to_string(vocabulary.end));
+  for (const auto& [their, our] : {std::pair(theirs.one, ours.one), {theirs.pair, ours.pair}}) {
+    if (their == our) continue;
+    fail(
+        "{}: post_processor makes {}, each with its type, where here are {}, with the ids of cls_token and sep_token; "
+        "save the tokenizer with transformers, or mend one of them",
+        vocabulary.file, shown(their), shown(our));
+  }
+}
+
+WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, SpecialNames& names,
+                                        std::optional<Around>& post_processor) {
   WordpieceVocabulary vocabulary;
   vocabulary.file = path.string();
   const json root = read_json_object(path, kLargestFile);
@@ -150,45 +214,52 @@ WordpieceVocabulary read_tokenizer_json(const std::filesystem::path& path, Speci
     fail("{}: there is no normalizer; only BertNormalizer is known here", vocabulary.file);
   }
   JsonMembers(all.at("pre_tokenizer"), vocabulary.file + ": pre_tokenizer").require("type", "BertPreTokenizer");
+  post_processor = read_post_processor(all, vocabulary.file);
   if (const json* added = all.find("added_tokens")) read_added(vocabulary, *added);
   return vocabulary;
 }
 
-/// A name in tokenizer_config.json is a text, or an object with the text as its content.
-void read_name(const JsonMembers& config, const char* key, const std::string& where, std::string& name) {
-  const json* value = config.find(key);
-  if (value == nullptr) return;
-  name = value->is_object() ? JsonMembers(*value, where + ": " + key).text("content", name) : config.text(key, name);
-  check_token(name, where + ": " + key);  // an empty one would be found where the ids have a gap
+/// The names that a file gives. Each is a text, or an object with the text as its content.
+void read_names(const JsonMembers& config, const std::string& where, SpecialNames& names) {
+  for (const auto& [key, name] : {std::pair("unk_token", &names.unknown),
+                                  {"cls_token", &names.begin},
+                                  {"sep_token", &names.end},
+                                  {"pad_token", &names.padding},
+                                  {"mask_token", &names.mask}}) {
+    const json* value = config.find(key);
+    if (value == nullptr) continue;
+    const bool is_object = value->is_object();
+    *name = is_object ? JsonMembers(*value, where + ": " + key).text("content", *name) : config.text(key, *name);
+    check_token(*name, where + ": " + key);  // an empty one would be found where the ids have a gap
+  }
 }
 
-/// Refuses tokens that the files beside vocab.txt add to it: which texts they are cut from only tokenizer.json says.
-void refuse_added(const std::filesystem::path& folder, const WordpieceVocabulary& vocabulary) {
-  const auto check = [&](const std::filesystem::path& file, const std::string& token) {
-    if (std::find(vocabulary.pieces.begin(), vocabulary.pieces.end(), token) != vocabulary.pieces.end()) return;
-    fail(
-        "{}: adds the token {}, which vocab.txt lacks; save the tokenizer with transformers, which writes "
-        "tokenizer.json",
-        file.string(), shown(token));
-  };
-  const auto check_all = [&](const std::filesystem::path& file, const json& tokens) {
-    for (const auto& [key, token] : tokens.items()) {
-      if (token.is_string()) check(file, token.get<std::string>());
+/// Refuses a token that a file beside the vocabulary adds to it: which texts it is cut from only tokenizer.json says.
+void refuse_added(const std::filesystem::path& file, const std::string& token, const WordpieceVocabulary& vocabulary) {
+  const auto is_it = [&](const AddedToken& added) { return added.text == token; };
+  if (std::any_of(vocabulary.added.begin(), vocabulary.added.end(), is_it)) return;
+  fail(
+      "{}: adds the token {}, which is none of the added_tokens of a tokenizer.json beside it; save the tokenizer with "
+      "transformers, which writes that file",
+      file.string(), shown(token));
+}
+
+/// The same of the lists of tokenizer_config.json or special_tokens_map.json, whose tokens are texts or objects.
+void refuse_added(const std::filesystem::path& file, const json& root, const WordpieceVocabulary& vocabulary) {
+  for (const char* list : {"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"}) {
+    const auto found = root.find(list);
+    if (found == root.end()) continue;
+    for (const auto& [key, token] : found->items()) {
+      if (token.is_string()) refuse_added(file, token.get<std::string>(), vocabulary);
       if (token.is_object() && token.contains("content") && token["content"].is_string())
-        check(file, token["content"].get<std::string>());
-    }
-  };
-  for (const char* name : {kConfig, "special_tokens_map.json"}) {
-    if (!std::filesystem::exists(folder / name)) continue;
-    const json root = read_json_object(folder / name, kLargestFile);
-    for (const char* list : {"added_tokens_decoder", "additional_special_tokens"}) {
-      if (const auto found = root.find(list); found != root.end()) check_all(folder / name, *found);
+        refuse_added(file, token["content"].get<std::string>(), vocabulary);
     }
   }
-  const auto added = folder / "added_tokens.json";
-  if (!std::filesystem::exists(added)) return;
-  const json tokens = read_json_object(added, kLargestFile);
-  for (const auto& [token, id] : tokens.items()) check(added, token);
+}
+
+/// The object in a file; an empty one where there is no such file.
+json object_in(const std::filesystem::path& path) {
+  return std::filesystem::exists(path) ? read_json_object(path, kLargestFile) : json::object();
 }
 
 }  // namespace
@@ -207,35 +278,37 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
   if (!std::filesystem::is_directory(folder)) fail("{}: is no folder", folder.string());
   SpecialNames names;
   WordpieceVocabulary vocabulary;
-  const bool has_json = std::filesystem::exists(folder / "tokenizer.json");
-  if (has_json) {
-    vocabulary = read_tokenizer_json(folder / "tokenizer.json", names);
+  std::optional<Around> post_processor;
+  if (std::filesystem::exists(folder / "tokenizer.json")) {
+    vocabulary = read_tokenizer_json(folder / "tokenizer.json", names, post_processor);
   } else {
     const auto path = find_packed(folder / "vocab.txt");
     if (!path) fail("{}: holds neither tokenizer.json nor vocab.txt", folder.string());
     vocabulary = read_lines(*path);
   }
-  const auto config_path = folder / kConfig;
-  if (std::filesystem::exists(config_path)) {
-    const json root = read_json_object(config_path, kLargestFile);
-    const JsonMembers config(root, config_path.string());
-    WordpieceOptions& options = vocabulary.options;
-    options.lower_case = config.flag("do_lower_case", options.lower_case);
-    if (config.find("strip_accents") != nullptr) options.strip_accents = config.flag("strip_accents", true);
-    options.split_chinese = config.flag("tokenize_chinese_chars", options.split_chinese);
-    read_name(config, "unk_token", config_path.string(), names.unknown);
-    read_name(config, "cls_token", config_path.string(), names.begin);
-    read_name(config, "sep_token", config_path.string(), names.end);
-    read_name(config, "pad_token", config_path.string(), names.padding);
-    read_name(config, "mask_token", config_path.string(), names.mask);
-  }
+  const json root = object_in(folder / kConfig);
+  const JsonMembers config(root, (folder / kConfig).string());
+  WordpieceOptions& options = vocabulary.options;
+  options.lower_case = config.flag("do_lower_case", options.lower_case);
+  if (root.contains("strip_accents")) options.strip_accents.reset();  // null, too, is said: as lower_case
+  if (config.find("strip_accents") != nullptr) options.strip_accents = config.flag("strip_accents", true);
+  options.split_chinese = config.flag("tokenize_chinese_chars", options.split_chinese);
+  read_names(config, (folder / kConfig).string(), names);
+  // Both are files of older versions, which transformers leaves aside, too, where the newer list is there.
+  const bool is_newer = config.find("added_tokens_decoder") != nullptr;
+  const json map = is_newer ? json::object() : object_in(folder / kSpecialMap);
+  const json tokens = is_newer ? json::object() : object_in(folder / "added_tokens.json");
+  read_names(JsonMembers(map, (folder / kSpecialMap).string()), (folder / kSpecialMap).string(), names);
   find_special(vocabulary, names);
-  if (!has_json) {
-    refuse_added(folder, vocabulary);
-    for (const std::string& name : {names.unknown, names.begin, names.end, names.padding, names.mask}) {
-      vocabulary.added.push_back({name, id_of(vocabulary, name), true});
-    }
+  if (post_processor) check_around(vocabulary, *post_processor);
+  for (const std::string& name : {names.unknown, names.begin, names.end, names.padding, names.mask}) {
+    const auto is_it = [&](const AddedToken& added) { return added.text == name; };
+    if (std::any_of(vocabulary.added.begin(), vocabulary.added.end(), is_it)) continue;
+    vocabulary.added.push_back({name, id_of(vocabulary, name), true});
   }
+  refuse_added(folder / kConfig, root, vocabulary);
+  refuse_added(folder / kSpecialMap, map, vocabulary);
+  for (const auto& [token, id] : tokens.items()) refuse_added(folder / "added_tokens.json", token, vocabulary);
   return vocabulary;
 }
 
