@@ -22,12 +22,16 @@ namespace {
 using nlohmann::json;
 using peft::ends_as;
 using peft::is_any;
+using peft::is_target;
 using peft::is_targeted;
 using peft::is_within;
 using peft::kModel;
+using peft::may_be_target;
 using peft::name_in_peft;
 using peft::plain_name;
+using peft::refuse_target;
 using peft::Target;
+using peft::targets_in_files;
 using peft::targets_in_peft;
 using peft::targets_of;
 using Type = Peft::Type;
@@ -36,11 +40,20 @@ constexpr int64_t kLargestAdapterConfig = int64_t{1} << 20;
 constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kTensors = "adapter_model.safetensors";
 
-constexpr std::array<std::pair<Type, std::string_view>, 5> kTypes = {{{Type::lora, "LORA"},
+/// A LoRA of a ViT whose classifier reads the pooler. transformers has no such model, and PEFT, which knows only LORA,
+/// would leave the pooler out.
+constexpr std::string_view kPooledLora = "LORA_POOLED";
+constexpr std::array<std::pair<Type, std::string_view>, 6> kTypes = {{{Type::lora, "LORA"},
                                                                       {Type::bottleneck, "BOTTLENECK"},
                                                                       {Type::snnk_adapter, "SNNK_ADAPTER"},
                                                                       {Type::snnk_pooler, "SNNK_POOLER"},
-                                                                      {Type::snnk_bundle, "SNNK_BUNDLE"}}};
+                                                                      {Type::snnk_bundle, "SNNK_BUNDLE"},
+                                                                      {Type::lora, kPooledLora}}};
+
+std::string_view name_of(const Peft& peft, bool pooled) {
+  if (peft.type == Type::lora && pooled) return kPooledLora;
+  return std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& each) { return each.first == peft.type; })->second;
+}
 
 // ---- tensors
 
@@ -136,9 +149,8 @@ void read_lora(const JsonMembers& members, const std::string& path, Peft& peft) 
   if (members.flag("use_rslora", false)) peft.low_rank.alpha *= std::sqrt(static_cast<double>(peft.low_rank.rank));
   peft.targets = texts(members, path, "target_modules");
   if (peft.targets.empty()) fail("{}: target_modules names no matrices", path);
-  // As presets call them, so that an adapter of a ViT is seen to have the same.
-  for (const auto& [now, before] : {std::pair{"q_proj", "query"}, {"k_proj", "key"}, {"v_proj", "value"}}) {
-    std::replace(peft.targets.begin(), peft.targets.end(), std::string(now), std::string(before));
+  for (const std::string& target : peft.targets) {
+    if (!may_be_target(target)) refuse_target(path, target);
   }
 }
 
@@ -216,15 +228,28 @@ void check_size(const std::string& path, const Size& size, const SafetensorsFile
   }
 }
 
+/// Refuses options of SNNK layers for which adapter_config.json has no place: read again, it would be another layer.
+void check_options(const SnnkOptions& snnk) {
+  const SnnkOptions usual;
+  const auto refuse = [](const char* name, bool is_usual) {
+    if (!is_usual) fail("save_adapter: the option {} of the SNNK layer is not kept in {}; leave it out", name, kConfig);
+  };
+  refuse("measure", !snnk.measure);
+  refuse("A", !snnk.A);
+  refuse("eta", snnk.eta == usual.eta);
+  refuse("block", snnk.block == usual.block);
+  refuse("order", snnk.order == usual.order);
+  refuse("bias_coordinate", snnk.bias_coordinate == usual.bias_coordinate);
+}
+
 /// Members in the order of the alphabet, as PEFT writes them.
 std::string config_text(PretrainedModel& model, const Peft& peft, const std::string& base) {
   json config;
-  for (const auto& [type, text] : kTypes) {
-    if (type == peft.type) config["peft_type"] = text;
-  }
+  const bool pooled = model.type() == "vit" && model.pooler() != nullptr;
+  config["peft_type"] = name_of(peft, pooled && model.classes() > 0);
   config["base_model_name_or_path"] = base;
   config["inference_mode"] = true;
-  if (model.type() == "vit" && model.pooler() != nullptr) config["pooled"] = true;
+  if (pooled) config["pooled"] = true;
   config["modules_to_save"] = peft.modules_to_save.empty() ? json() : json(peft.modules_to_save);
   // Of texts alone, and with it the classifier counts as saved.
   const bool has_classifier = peft.replaces_heads() || is_any("classifier", peft.modules_to_save);
@@ -249,6 +274,7 @@ std::string config_text(PretrainedModel& model, const Peft& peft, const std::str
     case Type::snnk_adapter:
     case Type::snnk_pooler:
     case Type::snnk_bundle:
+      check_options(peft.snnk);
       config["activation"] = peft.snnk.activation;
       config["features"] = peft.snnk.features;
       config["orthogonal"] = peft.snnk.orthogonal;
@@ -267,7 +293,7 @@ Peft read_peft(const std::filesystem::path& folder) {
   Peft peft;
   peft.type = type_in(members, path);
   peft.modules_to_save = texts(members, path, "modules_to_save");
-  peft.pooled = members.flag("pooled", peft.replaces_heads());
+  peft.pooled = members.flag("pooled", peft.replaces_heads() || members.text("peft_type", "") == kPooledLora);
   // PEFT does the same, and writes it only sometimes.
   if (members.text("task_type", "") == "SEQ_CLS" && !peft.replaces_heads() &&
       !is_any("classifier", peft.modules_to_save)) {
@@ -278,6 +304,7 @@ Peft read_peft(const std::filesystem::path& folder) {
   if (peft.type == Type::snnk_adapter || peft.replaces_heads()) read_snnk(members, path, peft);
   const SafetensorsFile file(folder / kTensors);
   check_size(path, size_of(peft), file);
+  if (peft.type == Type::lora) peft.targets = targets_in_files(std::move(peft.targets), file.tensor_names());
   for (const std::string& name : file.tensor_names()) {
     const bool scores = ends_as(name, "classifier.weight") || ends_as(name, "bundle.weight");
     if (scores && file.shape(name).rank() == 2) peft.classes = file.shape(name)[0];
@@ -306,13 +333,7 @@ void add_adapter(PretrainedModel& model, const Peft& peft, Generator& init) {
         target.linear->add_low_rank(target.part, target.begin, target.end, peft.low_rank, init);
         any = true;
       }
-      if (!unknown.empty()) {
-        fail(
-            "adapter: no matrix of the model is called '{}'; there are query, key, value, attention.output.dense, "
-            "intermediate.dense, output.dense, pooler.dense and classifier, in a ViT also as q_proj, k_proj, v_proj, "
-            "o_proj, fc1 and fc2",
-            *unknown.begin());
-      }
+      if (!unknown.empty()) refuse_target("adapter", *unknown.begin());
       if (!any) {
         fail("adapter: nothing would get an update: {} is within {}, trained whole; name another matrix, too",
              shown_names(peft.targets), shown_names(peft.modules_to_save));
@@ -363,9 +384,15 @@ std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, 
     read.push_back(saved.ours);
     in_file.erase(found);
   }
-  if (!in_file.empty()) {
-    fail("{}: tensor {} is none of the adapter that {} describes", file.name(), shown(in_file.begin()->second),
-         kConfig);
+  for (const auto& [name, as_it_is] : in_file) {
+    const std::string module = name.substr(0, name.find(".lora_"));
+    if (module != name && !is_target(model, module)) {
+      fail(
+          "{}: {} is an update of a matrix that can have none here; query, key and value, the dense matrices of "
+          "blocks, pooler.dense and classifier can",
+          file.name(), shown(as_it_is));
+    }
+    fail("{}: tensor {} is none of the adapter that {} describes", file.name(), shown(as_it_is), kConfig);
   }
   for (const auto& [view, value] : copies) view.copy_(value.cast(view.dtype()).to(view.device()));
   return read;

@@ -15,7 +15,8 @@
 
 namespace bochner {
 
-/// What is added. Only `lora` is a type of PEFT, too.
+/// What is added. Only `lora` is a type of PEFT, too, and not of a ViT with a classifier that is `pooled`: transformers
+/// has no such model, and the type is then LORA_POOLED, which PEFT refuses.
 struct Peft {
   enum class Type : unsigned char {
     lora,          ///< updates of low rank of the `targets`
@@ -32,7 +33,9 @@ struct Peft {
   std::vector<std::string> targets = {"query", "value"};
   BottleneckOptions bottleneck = {};
   bool both_halves = true;
-  SnnkOptions snnk = {};  ///< of the types of SNNK
+  /// Of the types of SNNK. save_adapter refuses other values of measure, A, eta, block, order and bias_coordinate than
+  /// the usual ones.
+  SnnkOptions snnk = {};
   /// Parts of the model itself that are trained and saved as well, by the ends of their names in files.
   std::vector<std::string> modules_to_save = {"classifier"};
   /// Of ViT: the classifier reads what the pooler gives, not the state of the first token itself.

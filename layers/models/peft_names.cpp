@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <utility>
+
+#include "engine/error.h"
+#include "engine/io/bytes.h"
 
 namespace bochner::peft {
 namespace {
@@ -86,8 +90,41 @@ std::vector<Target> targets_of(PretrainedModel& model) {
   return targets;
 }
 
+bool is_target(PretrainedModel& model, const std::string& module) {
+  const std::vector<Target> targets = targets_of(model);
+  return std::any_of(targets.begin(), targets.end(),
+                     [&](const Target& target) { return plain_name(model, target.name) == module; });
+}
+
+bool may_be_target(std::string_view end) {
+  constexpr std::array<std::string_view, 11> kLastParts = {
+      "query", "key", "value", "dense", "classifier", "q_proj", "k_proj", "v_proj", "o_proj", "fc1", "fc2"};
+  return std::ranges::find(kLastParts, end.substr(end.rfind('.') + 1)) != kLastParts.end();
+}
+
+void refuse_target(const std::string& where, const std::string& end) {
+  fail(
+      "{}: no matrix of the model is called {}; there are query, key, value, attention.output.dense, "
+      "intermediate.dense, output.dense, pooler.dense and classifier, in a ViT also as q_proj, k_proj, v_proj, "
+      "o_proj, fc1 and fc2",
+      where, shown(end));
+}
+
 bool is_targeted(const Target& target, const std::vector<std::string>& ends) {
   return is_any(target.name, ends) || is_any(target.in_peft, ends);
+}
+
+std::vector<std::string> targets_in_files(std::vector<std::string> ends, const std::vector<std::string>& tensors) {
+  std::map<std::string, std::string> renamed = {{"q_proj", "query"}, {"k_proj", "key"}, {"v_proj", "value"}};
+  const bool is_older = std::any_of(tensors.begin(), tensors.end(), [](const std::string& name) {
+    return name.find("encoder.layer.") != std::string::npos;
+  });
+  // Since version 5 of transformers only the pooler of a ViT is called so.
+  if (!is_older) renamed["dense"] = "pooler.dense";
+  for (std::string& end : ends) {
+    if (const auto found = renamed.find(end); found != renamed.end()) end = found->second;
+  }
+  return ends;
 }
 
 std::vector<std::string> targets_in_peft(PretrainedModel& model, const std::vector<std::string>& ends) {

@@ -33,7 +33,15 @@ struct Target {
 };
 
 std::vector<Target> targets_of(PretrainedModel& model);
+/// Whether a module, by its plain_name, is one of them.
+bool is_target(PretrainedModel& model, const std::string& module);
+/// Whether matrices of some model are called so: the last part of the name is one of theirs.
+bool may_be_target(std::string_view end);
+[[noreturn]] void refuse_target(const std::string& where, const std::string& end);
 bool is_targeted(const Target& target, const std::vector<std::string>& ends);
+/// Targets that a file with these `tensors` names, as presets call them, so that an adapter of a ViT is seen to have
+/// the same.
+std::vector<std::string> targets_in_files(std::vector<std::string> ends, const std::vector<std::string>& tensors);
 /// Targets as PEFT finds them: those of a ViT by the last parts of their names there, or by the whole names where
 /// blocks differ.
 std::vector<std::string> targets_in_peft(PretrainedModel& model, const std::vector<std::string>& ends);

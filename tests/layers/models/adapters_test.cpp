@@ -16,6 +16,7 @@
 #include "layers/models/bert.h"
 #include "layers/models/peft.h"
 #include "layers/models/vit.h"
+#include "tests/files.h"
 
 namespace bochner {
 namespace {
@@ -252,6 +253,30 @@ TEST(Adapters, ThePoolerIsReplacedByAnSnnkLayer) {
   EXPECT_FALSE(after.contains("pooler.weight") || after.contains("classifier.weight"));
   EXPECT_EQ(largest(after.at("snnk_pooler.classifier.weight") - classifier), 0);
   EXPECT_THROW(bert.replace_pooler({}, init), Error);
+}
+
+// PEFT would leave the pooler out; a ViT without a classifier is one of transformers.
+TEST(Adapters, LoraOfAViTIsForPeftUnlessItsClassifierReadsAPooler) {
+  const test::TemporaryFolder folder;
+  const Peft peft{.type = Peft::Type::lora, .modules_to_save = {}};
+  for (const int64_t classes : {0, 3}) {
+    Generator init(1);
+    Vit vit({},
+            {.image = 4,
+             .patch = 2,
+             .layers = 1,
+             .dim = 4,
+             .hidden = 4,
+             .attention = {.heads = 2},
+             .pooler = true,
+             .classes = classes},
+            init);
+    add_adapter(vit, peft, init);
+    save_adapter(vit, peft, folder.path(), "base");
+    const std::string type = classes == 0 ? "\"LORA\"" : "\"LORA_POOLED\"";
+    EXPECT_NE(test::contents(folder / "adapter_config.json").find("\"peft_type\": " + type), std::string::npos);
+    EXPECT_TRUE(read_peft(folder.path()).pooled);
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "engine/ops/unary.h"
 #include "layers/models/hugging_face.h"
 #include "tests/layers/models/pretrained.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -141,6 +142,9 @@ TEST(Peft, MissingSurplusAndOtherTensorsAreNamed) {
   golden.tensors["base_model.model.bert.encoder.layer.1.attention.self.key.lora_B.weight"] = kept;
   golden.expect_refused("self.key.lora_B.weight' is none of the adapter that adapter_config.json describes");
   golden.tensors.erase("base_model.model.bert.encoder.layer.1.attention.self.key.lora_B.weight");
+  golden.tensors["base_model.model.bert.embeddings.word_embeddings.lora_embedding_B"] = kept;
+  golden.expect_refused("lora_embedding_B' is an update of a matrix that can have none here; query, key and value");
+  golden.tensors.erase("base_model.model.bert.embeddings.word_embeddings.lora_embedding_B");
   golden.tensors.erase("base_model.model.classifier.weight");
   golden.expect_refused("holds 'base_model.model.classifier.bias', but no 'base_model.model.classifier.weight'");
   std::filesystem::remove(golden.folder / "adapter/adapter_model.safetensors");
@@ -184,6 +188,25 @@ TEST(Peft, SettingsThatAreNotKnownAreRefused) {
     Golden golden("classifier");
     golden.config[name] = value;
     golden.expect_refused(message);
+  }
+}
+
+TEST(Peft, AnUnknownTargetIsNotBlamedOnTheRank) {
+  Golden golden("classifier");
+  golden.config["target_modules"] = {"word_embeddings"};
+  std::erase_if(golden.tensors, [](const auto& each) { return each.first.find(".lora_") != std::string::npos; });
+  golden.expect_refused("adapter_config.json: no matrix of the model is called 'word_embeddings'; there are query");
+}
+
+TEST(Peft, OptionsOfSnnkLayersThatTheFolderDoesNotKeepAreRefused) {
+  const Golden golden("classifier");
+  for (const auto& [name, snnk] : {std::pair<const char*, SnnkOptions>{"order", {.features = 4, .order = 2}},
+                                   {"bias_coordinate", {.features = 4, .bias_coordinate = true}},
+                                   {"eta", {.activation = "cos", .features = 4, .eta = 2}}}) {
+    const Peft peft{.type = Peft::Type::snnk_pooler, .snnk = snnk, .modules_to_save = {}};
+    const std::unique_ptr<Bert> bert = golden.model();
+    const std::string told = test::message_of([&] { save_adapter(*bert, peft, golden.folder / "saved", "base"); });
+    EXPECT_NE(told.find(fmt::format("the option {} of the SNNK layer is not kept", name)), std::string::npos) << told;
   }
 }
 
@@ -286,6 +309,7 @@ TEST(Peft, AViTTakesEachTypeWithAndWithoutAPooler) {
   const SnnkOptions cos{.activation = "cos", .features = 6, .scale_inputs = true, .damped = true};
   const std::vector<std::pair<bool, Peft>> types = {
       {false, {.type = Peft::Type::lora, .low_rank = {.rank = 3, .alpha = 6}, .targets = {"query", "output.dense"}}},
+      {true, {.type = Peft::Type::lora, .low_rank = {.rank = 3, .alpha = 6}, .targets = {"query", "pooler.dense"}}},
       {true, {.type = Peft::Type::bottleneck, .bottleneck = {.size = 4}}},
       {false, {.type = Peft::Type::snnk_adapter, .snnk = cos}},
       {true, {.type = Peft::Type::snnk_adapter, .snnk = cos}},
@@ -323,6 +347,12 @@ TEST(Peft, AViTTakesEachTypeWithAndWithoutAPooler) {
       EXPECT_THROW(save_pretrained(*second, folder / "merged"), Error);
       continue;
     }
+    json config = json::parse(test::contents(folder / "saved/adapter_config.json"));
+    EXPECT_EQ(config["peft_type"], pooler ? "LORA_POOLED" : "LORA");  // PEFT would leave the pooler out
+    config["peft_type"] = "LORA";                                     // as in older files
+    test::put(folder / "saved/adapter_config.json", config.dump());
+    EXPECT_EQ(read_peft(folder / "saved").pooled, pooler);
+    if (pooler) continue;
     const TensorMap files = read_safetensors(folder / "saved/adapter_model.safetensors").tensors;
     EXPECT_TRUE(files.contains("base_model.model.vit.layers.1.attention.q_proj.lora_A.weight"));
     merge_adapter(*second);
@@ -365,6 +395,7 @@ TEST(Peft, AViTTakesLoraUnderTheNamesOfBothVersionsOfTransformers) {
       {{"query", "value"}, {"q_proj", "v_proj"}},
       {{"key", "output.dense"}, {"fc2", "k_proj", "o_proj"}},
       {{"1.intermediate.dense"}, {"vit.layers.1.mlp.fc1"}},
+      {{"dense"}, {"fc1", "fc2", "o_proj"}},
   };
   for (const auto& [before, now] : cases) {
     const Peft peft{.type = Peft::Type::lora, .low_rank = {.rank = 2, .alpha = 2}, .targets = before};
