@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kLargestHeader = 100'000'000;  // as in the reference implementation
+/// So begins what Git LFS puts in the place of a file that it has not fetched.
+constexpr std::string_view kPointer = "version https://git-lfs";
 constexpr size_t kDigits = 32;
 
 constexpr std::string_view kMetadata = "__metadata__";
@@ -103,10 +105,15 @@ void encode(ByteSink& sink, const TensorMap& tensors, const Metadata& metadata) 
 
 /// The JSON text, whose length has been compared with the size of the file.
 std::string read_header(std::string_view file, int64_t size, const ReadAt& read_at) {
-  std::array<std::byte, kLengthBytes> first{};
-  const auto there = static_cast<size_t>(std::min(size, kLengthBytes));
-  read_at(0, std::span(first).first(there));
-  const auto length = ByteReader(Bytes(first).first(there), file).little<uint64_t>("the length of the header");
+  std::array<std::byte, kPointer.size()> start{};
+  const auto there = static_cast<size_t>(std::min(size, std::ssize(start)));
+  read_at(0, std::span(start).first(there));
+  const Bytes first = Bytes(start).first(there);
+  if (text_of(first) == kPointer) {
+    fail_at(file, 0, "this is no tensor file but a pointer of Git LFS to one; fetch it with `git lfs pull`");
+  }
+  const auto length =
+      ByteReader(first.first(std::min<size_t>(there, kLengthBytes)), file).little<uint64_t>("the length of the header");
   if (length > static_cast<uint64_t>(kLargestHeader)) {
     fail_at(file, 0, "the header length {} is above {}; is it a safetensors file?", length, kLargestHeader);
   }

@@ -6,6 +6,7 @@
 #include "autograd/tape.h"
 #include "engine/nearest.h"
 #include "engine/ops/binary.h"
+#include "layers/models/peft_names.h"
 
 namespace bochner {
 namespace {
@@ -127,12 +128,12 @@ TensorMap computed(Model& model, const ModelCall& call, const TensorMap& given) 
   return result;
 }
 
-/// As many classes as the base has are those of the base, in its order; others have no names.
+/// As many classes as the base has are those of the base, in its order; others have no names, and one is a score.
 template <class Options>
 void set_count(Options& options, int64_t classes) {
   if (options.classes != classes) {
     options.labels.clear();
-    options.problem_type.clear();
+    options.problem_type = classes == 1 ? kRegressionProblem : "";
   }
   options.classes = classes;
 }
@@ -172,6 +173,10 @@ ModelAnswer answer(const ModelCall& call, Options options, const TensorMap& give
   if (peft) {
     add_adapter(model, *peft, init);
     load_adapter(model, *peft, call.adapter);
+    // What the folder lacks the adapter may have.
+    std::vector<std::string> of_adapter = peft->modules_to_save;
+    if (peft->replaces_heads()) of_adapter.insert(of_adapter.end(), {"pooler", "classifier"});
+    std::erase_if(result.loaded.made_new, [&](const std::string& name) { return peft::is_within(name, of_adapter); });
   }
   if (!given.empty()) {
     model.to(call.device, DType::f32);

@@ -24,7 +24,7 @@ struct ModelCall {
 
 struct ModelAnswer {
   TensorMap tensors;
-  LoadedTensors loaded;
+  LoadedTensors loaded;  ///< what the adapter gives is not made new
 };
 
 /// Reads `input_ids` (B, L), and optionally `attention_mask` (B, L), not 0 at real tokens, and `token_type_ids` (B, L);

@@ -39,7 +39,7 @@ struct BertOptions {
   bool pooler = true;
   bool masked_tokens = false;
   bool next_sentence = false;            ///< needs the pooler
-  int64_t classes = 0;                   ///< 0: no classifier; 1: a regression. Needs the pooler
+  int64_t classes = 0;                   ///< 0: no classifier. Needs the pooler
   std::vector<std::string> labels = {};  ///< the names of the classes, for config.json; empty: LABEL_0, LABEL_1, ...
   std::string problem_type = {};  ///< what its scores mean, for config.json, as transformers names it; empty: not said
   double classifier_dropout = 0.1;  ///< of what the classifier reads

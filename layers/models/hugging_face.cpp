@@ -285,8 +285,8 @@ void save(PretrainedModel& model, const std::string& config, const std::filesyst
     const auto source = unpacked(std::make_unique<InputFile>(*vocabulary));
     write_file_atomically(folder / "vocab.txt", read_all(*source, kLargestVocabulary));
   }
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "preprocessor_config.json"}) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                           "preprocessor_config.json"}) {
     if (std::filesystem::exists(from / name)) write_file_atomically(folder / name, read_file(from / name));
   }
 }

@@ -68,8 +68,9 @@ std::map<std::string, Tensor> pretrained_tensors(const PretrainedModel& model,
 enum class Reader : unsigned char {
   transformers,  ///< what it would compute differently is an Error
   /// This library. If blocks have another attention than softmax, or heads of another size, the model_type is
-  /// `bochner-bert`, which transformers refuses, and config.json says which attention, with its options, which blocks
-  /// have it and how large heads are. Else the folder is one for transformers.
+  /// `bochner-bert`, and config.json says which attention, with its options, which blocks have it and how large heads
+  /// are. AutoModel of transformers refuses that type; BertModel.from_pretrained warns of it and computes softmax. Else
+  /// the folder is one for transformers.
   own
 };
 

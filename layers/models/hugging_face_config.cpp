@@ -5,6 +5,7 @@
 #include "engine/io/bytes.h"
 #include "engine/io/json_file.h"
 #include "engine/io/paths.h"
+#include "engine/io/safetensors.h"
 #include "engine/nearest.h"
 #include "layers/models/hugging_face.h"
 
@@ -55,7 +56,7 @@ struct Config {
   std::vector<std::string> labels() const {
     const json* labels = members.find("id2label");
     if (labels == nullptr) return {};
-    if (!labels->is_object() || labels->empty()) fail("{}: id2label is no object with names of labels", path);
+    if (!labels->is_object()) fail("{}: id2label is no object with names of labels", path);
     std::vector<std::string> names;
     for (size_t i = 0; i < labels->size(); ++i) {
       const auto found = labels->find(std::to_string(i));
@@ -67,6 +68,8 @@ struct Config {
   template <class Options>
   void read_classes(Options& options) const {
     options.labels = labels();
+    if (options.labels.empty() && members.find("id2label") != nullptr)
+      fail("{}: id2label is empty; a classifier without classes is not known here", path);
     options.problem_type = members.text("problem_type", "");
     const std::array<std::string_view, 4> known = {"", kRegressionProblem, kOneLabelProblem, kSeveralLabelsProblem};
     refuse_unless(std::ranges::find(known, options.problem_type) != known.end(), "problem_type");
@@ -76,12 +79,14 @@ struct Config {
     if (!known) fail("{}: {} is {}, which is not known here", path, name, brief(members.at(name)));
   }
 
-  static constexpr std::array<std::pair<std::string_view, Activation>, 5> kActivations = {
+  static constexpr std::array<std::pair<std::string_view, Activation>, 7> kActivations = {
       {{"gelu", Activation::gelu},
        {"gelu_new", Activation::gelu_tanh},
        {"gelu_pytorch_tanh", Activation::gelu_tanh},
        {"gelu_fast", Activation::gelu_tanh},
-       {"relu", Activation::relu}}};
+       {"relu", Activation::relu},
+       {"gelu_python", Activation::gelu},
+       {"gelu_python_tanh", Activation::gelu_tanh}}};
 };
 
 /// What BertOptions and VitOptions have in common.
@@ -110,6 +115,7 @@ void check_bytes(const Config& config, const std::filesystem::path& folder, cons
   const int64_t inner = attention.head_dim > 0 ? attention.heads * attention.head_dim : options.dim;
   const int64_t least =
       (rows + options.classes) * options.dim + options.layers * 2 * options.dim * (2 * inner + options.hidden);
+  (void)SafetensorsFile(weights);  // of a file that is cut or none at all, its own Error says so
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(weights));
   if (least > bytes) {
     fail("{}: its sizes ask for at least {} numbers, but {} has {} bytes", config.path, least, weights.string(), bytes);
@@ -211,8 +217,7 @@ ordered_json trunk_config(const Options& options, const char* type, const std::s
     for (int64_t i = 0; i < options.classes; ++i)  // which transformers does not make of the other
       config["label2id"][labels[std::to_string(i)].get<std::string>()] = i;
   }
-  const std::string problem = options.classes == 1 ? kRegressionProblem : options.problem_type;
-  if (options.classes > 0 && !problem.empty()) config["problem_type"] = problem;
+  if (options.classes > 0 && !options.problem_type.empty()) config["problem_type"] = options.problem_type;
   return config;
 }
 
@@ -249,7 +254,6 @@ BertOptions read_bert_options(const std::filesystem::path& folder) {
   config.refuse_unless(members.text("position_embedding_type", "absolute") == "absolute", "position_embedding_type");
   config.refuse_unless(!members.flag("is_decoder", false), "is_decoder");
   config.refuse_unless(!members.flag("add_cross_attention", false), "add_cross_attention");
-  config.refuse_unless(members.flag("tie_word_embeddings", true), "tie_word_embeddings");
   BertOptions options;
   read_trunk(config, options);
   if (own) read_attention(config, options);
@@ -262,6 +266,8 @@ BertOptions read_bert_options(const std::filesystem::path& folder) {
   const std::string architecture = config.architecture("BertModel");
   const bool both = architecture == "BertForPreTraining";
   options.masked_tokens = both || architecture == "BertForMaskedLM";
+  const bool tied = members.flag("tie_word_embeddings", true);
+  config.refuse_unless(tied || !options.masked_tokens, "tie_word_embeddings");
   options.next_sentence = both || architecture == "BertForNextSentencePrediction";
   if (architecture == "BertForSequenceClassification") config.read_classes(options);
   options.pooler = architecture != "BertForMaskedLM";

@@ -30,7 +30,7 @@ struct VitOptions {
 
   // Heads.
   bool pooler = false;                   ///< a classifier then reads what it gives, as in pretraining (section 3.1)
-  int64_t classes = 0;                   ///< 0: no classifier; 1: a regression
+  int64_t classes = 0;                   ///< 0: no classifier
   std::vector<std::string> labels = {};  ///< the names of the classes, for config.json; empty: LABEL_0, LABEL_1, ...
   std::string problem_type = {};  ///< what its scores mean, for config.json, as transformers names it; empty: not said
 };

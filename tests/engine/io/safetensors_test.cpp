@@ -237,6 +237,7 @@ TEST(Safetensors, RefusesBadFiles) {
       {"a header length just above the limit", text(little_bytes<uint64_t>(100'000'001)) + "{}", "is above 100000000"},
       {"a header length just below the limit", text(little_bytes<uint64_t>(100'000'000)) + "{}", "only 2 follow"},
       {"a pickle", "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.", "is above 100000000"},
+      {"a pointer of Git LFS", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "git lfs pull"},
       {"a blank before the header", file_of(" {}"), "does not begin with '{'"},
       {"a byte order mark", file_of("\xef\xbb\xbf{}"), "does not begin with '{'"},
       {"an array", file_of("[]"), "does not begin with '{'"},

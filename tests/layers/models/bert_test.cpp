@@ -13,7 +13,9 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/precision.h"
+#include "layers/models/hugging_face.h"
 #include "layers/models/vit.h"
+#include "tests/files.h"
 
 namespace bochner {
 namespace {
@@ -213,6 +215,63 @@ TEST(Vit, TrainsAndRefusesWhatDoesNotFit) {
   EXPECT_THROW(vit.replace_pooler({}, init), Error);
   options.patch = 4;
   EXPECT_THROW(Vit({}, options, init), Error);
+}
+
+TEST(Bert, AnotherAttentionIsReadAgainByThisLibraryAlone) {
+  const test::TemporaryFolder folder;
+  BertOptions options{.vocabulary = 7, .length = 5, .layers = 3, .dim = 6, .hidden = 4};
+  options.attention.heads = 2;
+  options.attention.head_dim = 4;
+  options.attention.mechanism = MechanismOptions("gmm-prf", {{"features", 6}, {"redraw", 7}});
+  options.attention_blocks = {0, 2};
+  options.classes = 3;
+  Generator init(1);
+  Bert bert({}, options, init);
+  save_pretrained(bert, folder / "mine", {}, Reader::own);
+  EXPECT_NE(test::contents(folder / "mine/config.json").find("\"bochner-bert\""), std::string::npos);
+  EXPECT_EQ(pretrained_type(folder / "mine"), "bert");
+  const BertOptions found = read_bert_options(folder / "mine");
+  EXPECT_EQ(found.attention.mechanism.name(), "gmm-prf");
+  EXPECT_EQ(found.attention.mechanism.text("features"), "6");
+  EXPECT_EQ(found.attention.mechanism.text("redraw"), "7");
+  EXPECT_EQ(found.attention.head_dim, 4);
+  EXPECT_EQ(found.attention_blocks, (std::vector<int64_t>{0, 2}));
+  Generator other(2);
+  Bert again({}, found, other);
+  EXPECT_TRUE(load_pretrained(again, folder / "mine").made_new.empty());
+  const auto before = bert.state();
+  for (const auto& [name, tensor] : again.state()) {
+    EXPECT_EQ(tensor.to_vector<double>(), before.at(name).to_vector<double>()) << name;
+  }
+  BertOptions same = found;
+  set_attention(same, folder / "mine", "gmm-prf");  // another number of features, but the folder's stays
+  EXPECT_EQ(same.attention.mechanism.text("features"), "6");
+  EXPECT_THROW(set_attention(same, folder / "mine", "softmax"), Error);
+  EXPECT_THROW(set_attention(same, folder / "mine", "gmm-prf", "1"), Error);
+  // With softmax the folder is one for transformers.
+  Bert plain({}, {.vocabulary = 7, .length = 5, .layers = 1, .dim = 4, .hidden = 4, .attention = {.heads = 2}}, init);
+  save_pretrained(plain, folder / "plain", {}, Reader::own);
+  EXPECT_NE(test::contents(folder / "plain/config.json").find("\"bert\""), std::string::npos);
+  // Hostile files.
+  const std::string right = test::contents(folder / "mine/config.json");
+  const auto refused = [&](const std::string& what, const std::string& with, const std::string& text) {
+    std::string wrong = right;
+    ASSERT_NE(wrong.find(what), std::string::npos) << what;
+    wrong.replace(wrong.find(what), what.size(), with);
+    test::put(folder / "mine/config.json", wrong);
+    try {
+      read_bert_options(folder / "mine");
+      ADD_FAILURE() << with;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    }
+  };
+  refused("\"gmm-prf\"", "\"gmm-pfr\"", "'gmm-pfr' is not known");
+  refused("\"features\": \"6\"", "\"features\": \"-6\"", "features");
+  refused("\"features\": \"6\"", "\"features\": 6", "is no text");
+  refused("\"features\"", "\"fetures\"", "features");
+  refused("\"head_size\": 4", "\"head_size\": 65536", "its sizes ask for at least");
+  refused("\"attention\": {", "\"attention\": 3, \"other\": {", "attention is no object");
 }
 
 }  // namespace

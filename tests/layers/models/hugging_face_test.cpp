@@ -11,6 +11,7 @@
 #include "engine/io/gzip.h"
 #include "engine/ops/index.h"
 #include "tests/layers/models/pretrained.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -229,8 +230,18 @@ TEST(HuggingFace, OfAHeadOfMaskedTokensTheDecoderIsTied) {
   EXPECT_NE(one.refusal().find("cls.predictions.decoder.bias and cls.predictions.bias differ"), std::string::npos);
   one.tensors.erase("cls.predictions.decoder.bias");
   EXPECT_EQ(one.refusal(), "");
+  one.config["tie_word_embeddings"] = false;
+  EXPECT_NE(one.refusal().find("config.json: tie_word_embeddings is false"), std::string::npos);
+  one.config.erase("tie_word_embeddings");
   one.tensors["cls.predictions.decoder.weight"].slice(0, 0, 1).fill_(3);
   EXPECT_NE(one.refusal().find("decoder.weight and bert.embeddings.word_embeddings.weight differ"), std::string::npos);
+}
+
+Activation activation_of(const char* name) {
+  Folder one;
+  one.config["hidden_act"] = name;
+  one.write();
+  return read_bert_options(one.folder.path()).activation;
 }
 
 TEST(HuggingFace, WhatIsNotKnownIsRefusedByName) {
@@ -249,7 +260,6 @@ TEST(HuggingFace, WhatIsNotKnownIsRefusedByName) {
   says(refusal_with("model_type", "roberta"), "model_type is 'roberta', and only bert is known here");
   says(refusal_with("position_embedding_type", "relative_key"), "position_embedding_type is \"relative_key\"");
   says(refusal_with("is_decoder", true), "is_decoder is true");
-  says(refusal_with("tie_word_embeddings", false), "tie_word_embeddings is false");
   says(refusal_with("num_attention_heads", 5), "5 heads do not divide hidden_size 12");
   says(refusal_with("num_hidden_layers", -1), "num_hidden_layers is -1, no number from 0 to 4096");
   says(refusal_with("layer_norm_eps", "tiny"), "layer_norm_eps is \"tiny\", no number");
@@ -259,7 +269,12 @@ TEST(HuggingFace, WhatIsNotKnownIsRefusedByName) {
        "tensor embeddings.word_embeddings.weight is (13, 12), the model needs (12, 12)");
   says(refusal_with("intermediate_size", 11),
        "encoder.layer.0.intermediate.dense.bias is (10,), the model needs (11,)");
-  EXPECT_EQ(refusal_with("hidden_act", "gelu_new"), "");
+  for (const char* name : {"gelu_new", "gelu_python_tanh"}) {
+    EXPECT_EQ(refusal_with("hidden_act", name), "");
+    EXPECT_EQ(activation_of(name), Activation::gelu_tanh);
+  }
+  EXPECT_EQ(activation_of("gelu_python"), Activation::gelu);
+  EXPECT_EQ(refusal_with("tie_word_embeddings", false), "");  // nothing is tied
 }
 
 TEST(HuggingFace, OtherFilesAreRefusedByName) {
@@ -287,6 +302,17 @@ TEST(HuggingFace, OtherFilesAreRefusedByName) {
     ADD_FAILURE() << "weights in another format were read";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("holds pytorch_model.bin and no model.safetensors"), std::string::npos);
+  }
+}
+
+TEST(HuggingFace, WeightsThatAreNotThereAreNotBlamedOnConfigJson) {
+  const Folder one;
+  for (const auto& [text, told] :
+       {std::pair{"", "the file is empty"}, {"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"}}) {
+    test::put(one.folder / "model.safetensors", text);
+    const std::string message = test::message_of([&] { read_bert_options(one.folder.path()); });
+    EXPECT_TRUE(message.starts_with((one.folder / "model.safetensors").string())) << message;
+    EXPECT_NE(message.find(told), std::string::npos) << message;
   }
 }
 
@@ -334,81 +360,18 @@ TEST(HuggingFace, WhatTransformersWouldComputeDifferentlyIsNotWritten) {
   refused([](BertOptions& o) { o.activation = Activation::identity; });
 }
 
-TEST(HuggingFace, AnotherAttentionIsReadAgainByThisLibraryAlone) {
-  const TemporaryFolder folder;
-  BertOptions options{.vocabulary = 7, .length = 5, .layers = 3, .dim = 6, .hidden = 4};
-  options.attention.heads = 2;
-  options.attention.head_dim = 4;
-  options.attention.mechanism = MechanismOptions("gmm-prf", {{"features", 6}, {"redraw", 7}});
-  options.attention_blocks = {0, 2};
-  options.classes = 3;
-  Generator init(1);
-  Bert bert({}, options, init);
-  save_pretrained(bert, folder / "mine", {}, Reader::own);
-  EXPECT_NE(test::contents(folder / "mine/config.json").find("\"bochner-bert\""), std::string::npos);
-  EXPECT_EQ(pretrained_type(folder / "mine"), "bert");
-  const BertOptions found = read_bert_options(folder / "mine");
-  EXPECT_EQ(found.attention.mechanism.name(), "gmm-prf");
-  EXPECT_EQ(found.attention.mechanism.text("features"), "6");
-  EXPECT_EQ(found.attention.mechanism.text("redraw"), "7");
-  EXPECT_EQ(found.attention.head_dim, 4);
-  EXPECT_EQ(found.attention_blocks, (std::vector<int64_t>{0, 2}));
-  Generator other(2);
-  Bert again({}, found, other);
-  EXPECT_TRUE(load_pretrained(again, folder / "mine").made_new.empty());
-  const auto before = bert.state();
-  for (const auto& [name, tensor] : again.state()) {
-    EXPECT_EQ(tensor.to_vector<double>(), before.at(name).to_vector<double>()) << name;
-  }
-  BertOptions same = found;
-  set_attention(same, folder / "mine", "gmm-prf");  // another number of features, but the folder's stays
-  EXPECT_EQ(same.attention.mechanism.text("features"), "6");
-  EXPECT_THROW(set_attention(same, folder / "mine", "softmax"), Error);
-  EXPECT_THROW(set_attention(same, folder / "mine", "gmm-prf", "1"), Error);
-  // With softmax the folder is one for transformers.
-  Bert plain({}, {.vocabulary = 7, .length = 5, .layers = 1, .dim = 4, .hidden = 4, .attention = {.heads = 2}}, init);
-  save_pretrained(plain, folder / "plain", {}, Reader::own);
-  EXPECT_NE(test::contents(folder / "plain/config.json").find("\"bert\""), std::string::npos);
-  // Hostile files.
-  const std::string right = test::contents(folder / "mine/config.json");
-  const auto refused = [&](const std::string& what, const std::string& with, const std::string& text) {
-    std::string wrong = right;
-    ASSERT_NE(wrong.find(what), std::string::npos) << what;
-    wrong.replace(wrong.find(what), what.size(), with);
-    test::put(folder / "mine/config.json", wrong);
-    try {
-      read_bert_options(folder / "mine");
-      ADD_FAILURE() << with;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-    }
-  };
-  refused("\"gmm-prf\"", "\"gmm-pfr\"", "'gmm-pfr' is not known");
-  refused("\"features\": \"6\"", "\"features\": \"-6\"", "features");
-  refused("\"features\": \"6\"", "\"features\": 6", "is no text");
-  refused("\"features\"", "\"fetures\"", "features");
-  refused("\"head_size\": 4", "\"head_size\": 65536", "its sizes ask for at least");
-  refused("\"attention\": {", "\"attention\": 3, \"other\": {", "attention is no object");
-}
-
 TEST(HuggingFace, TokenizersComeAlong) {
-  const TemporaryFolder from, to;
-  test::put(from / "vocab.txt", "[PAD]\n");
   Generator init(1);
   Vit vit({}, {.image = 4, .patch = 2, .layers = 1, .dim = 4, .hidden = 4, .attention = {.heads = 2}}, init);
+  const TemporaryFolder from, packed, to;
+  from.put("vocab.txt", "[PAD]\n");
+  from.put("added_tokens.json", "{}");
+  packed.put("vocab.txt.gz", text_of(format_gzip(bytes_of("[PAD]\n"))));
   save_pretrained(vit, to / "mine", from.path());
-  EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
   save_pretrained(vit, to / "mine", to / "mine");  // over itself
-  EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
-}
-
-TEST(HuggingFace, APackedVocabularyComesAlongUnpacked) {
-  Generator init(1);
-  Vit vit({}, {.image = 4, .patch = 2, .layers = 1, .dim = 4, .hidden = 4, .attention = {.heads = 2}}, init);
-  const TemporaryFolder from, to;
-  from.put("vocab.txt.gz", text_of(format_gzip(bytes_of("[PAD]\n"))));
-  save_pretrained(vit, to / "mine", from.path());
-  EXPECT_EQ(test::contents(to / "mine/vocab.txt"), "[PAD]\n");
+  save_pretrained(vit, to / "unpacked", packed.path());
+  for (const char* name : {"mine", "unpacked"}) EXPECT_EQ(test::contents(to / name / "vocab.txt"), "[PAD]\n");
+  EXPECT_EQ(test::contents(to / "mine/added_tokens.json"), "{}");
 }
 
 }  // namespace

@@ -151,6 +151,15 @@ TEST_F(Labels, WhatTheScoresMeanComesAlong) {
     save_pretrained(bert, folder_ / problem);
     EXPECT_EQ(json::parse(test::contents(folder_ / problem / "config.json"))["problem_type"], problem);
   }
+  for (const std::string problem : {"", "multi_label_classification"}) {  // one class is no regression by itself
+    BertOptions options = read_bert_options(folder_.path());
+    options.classes = 1;
+    options.labels = {"toxic"};
+    options.problem_type = problem;
+    Generator init(2);
+    save_pretrained(*std::make_unique<Bert>(Slot{}, options, init), folder_ / "one");
+    EXPECT_EQ(json::parse(test::contents(folder_ / "one/config.json")).value("problem_type", ""), problem);
+  }
   set("problem_type", "ranking");
   const std::string told = test::message_of([&] { read_bert_options(folder_.path()); });
   EXPECT_NE(told.find("config.json: problem_type is \"ranking\", which is not known here"), std::string::npos) << told;
@@ -161,6 +170,10 @@ TEST_F(Labels, OtherNamesAreRefusedWithBothLists) {
   EXPECT_NE(told.find("the classes 'bad', 'so-so', 'good', asked for are 'entailment', 'neutral', 'contradiction'"),
             std::string::npos)
       << told;
+  name(json::object());
+  EXPECT_TRUE(pretrained_labels(folder_.path()).empty());
+  const std::string none = test::message_of([&] { read_bert_options(folder_.path()); });
+  EXPECT_NE(none.find("config.json: id2label is empty; a classifier without classes"), std::string::npos) << none;
   name({{"0", "a"}, {"1", "b"}, {"3", "c"}});
   const std::string gap = test::message_of([&] { read_bert_options(folder_.path()); });
   EXPECT_NE(gap.find("config.json: id2label has no name of the label 2"), std::string::npos) << gap;
