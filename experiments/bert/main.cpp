@@ -1,5 +1,6 @@
 // Pretrained BERT and ViT: their outputs on inputs of the caller's own, and their weights written again.
 #include "engine/io/paths.h"
+#include "engine/nearest.h"
 #include "experiments/bert/io.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/run/tensor_file.h"
@@ -63,6 +64,10 @@ void run(Config& config, Session& session) {
     fail("{} on {}: {}", config.pretrained, config.io, error.what());
   }
   session.log.info("{}", answer.loaded.text());
+  if (const std::vector<std::string>& random = answer.loaded.made_new; !random.empty()) {
+    session.log.warning("{}: lacks {}; these have random values, and what is computed with them is random, too",
+                        config.pretrained, listed(random));
+  }
   if (!config.exported.empty()) fmt::print("{}\n", config.exported);
   if (config.io.empty()) return;
   const std::filesystem::path out = result_file(config.io, config.run.out, "bert");

@@ -97,7 +97,7 @@ void Config::take_folders(const Fields& fields) {
 void Config::take_sizes(const Fields& fields) {
   const VitOptions theirs = vit_options();
   const auto take = [&](const char* name, int64_t& value, int64_t size) {
-    if (fields.find(name)->was_given() && value != size)
+    if (fields.find(name)->was_asked() && value != size)
       fail("--{}={}: the model in {} has {}; leave it out", name, value, pretrained, size);
     value = size;
   };

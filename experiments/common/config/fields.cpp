@@ -44,10 +44,11 @@ Field& Field::instead(std::string text, std::string advice) {
   return *this;
 }
 
-void Field::assign(std::string_view text) {
+void Field::assign(std::string_view text, bool of_preset) {
   const auto found = advice_.find(trimmed(text));
   if (found != advice_.end()) fail("{}: '{}' {}", name(), found->first, found->second);
   Option::assign(text);
+  of_preset_ = of_preset;
 }
 
 Field& Field::warn_above(std::string other, std::string because) {
@@ -168,7 +169,7 @@ std::vector<std::string> Fields::warnings() const {
     if (!field.limit()) continue;
     const Field* const other = find(field.limit()->other);
     BOCHNER_ASSERT(other != nullptr && field.number() && other->number());
-    if (*field.number() <= *other->number()) continue;
+    if (*field.number() <= *other->number() || *other->number() == 0) continue;
     result.push_back(fmt::format("--{}={} is more than --{}={}: {}", field.name(), field.text(), other->name(),
                                  other->text(), field.limit()->because));
   }

@@ -47,7 +47,7 @@ class Field : public Option {
   Field& means(std::string help);
   /// An error says of `text`, which is no choice although a person may take it for one, that it `advice`.
   Field& instead(std::string text, std::string advice);
-  /// Warns if the value is above that of the option `other`; `because` names the consequence.
+  /// Warns if the value is above that of the option `other`, where that is not 0; `because` names the consequence.
   Field& warn_above(std::string other, std::string because);
 
   /// Changes nothing where `holds` is false: the command line may not have it there. `condition` says where it is true,
@@ -61,8 +61,10 @@ class Field : public Option {
   /// May differ when a run is continued, since results do not depend on it.
   Field& free_on_resume();
 
-  /// As Option's.
-  void assign(std::string_view text);
+  /// As Option's, from a preset or from a person.
+  void assign(std::string_view text, bool of_preset = false);
+  /// Whether it was assigned, and not by a preset: on the command line, in a file or in the environment.
+  bool was_asked() const { return was_given() && !of_preset_; }
 
   bool is_command_line_only() const { return command_line_only_; }
   bool is_of_invocation() const { return of_invocation_; }
@@ -94,6 +96,7 @@ class Field : public Option {
   bool of_invocation_ = false;
   bool command_line_only_ = false;
   bool free_on_resume_ = false;
+  bool of_preset_ = false;
 };
 
 /// The list of fields of one config object, which must outlive it and must not move.

@@ -94,10 +94,10 @@ std::string value_of(const std::string& name, Fields& fields, std::initializer_l
   return value;
 }
 
-void assign_all(Fields& fields, const Assignments& assignments) {
+void assign_all(Fields& fields, const Assignments& assignments, bool of_preset = false) {
   for (const Assignment& assignment : assignments) {
     try {
-      fields.at(assignment.name).assign(assignment.value);
+      fields.at(assignment.name).assign(assignment.value, of_preset);
     } catch (const Error& error) {
       // `--steps: 'x' is not ...`, where the place does not name the option already.
       const std::string message = error.what();
@@ -252,7 +252,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
   }
 
   const std::string protocol = value_of("preset", fields, {&file, &variables, &command_line});
-  assign_all(fields, from_preset(experiment, fields, protocol, file, variables, command_line));
+  assign_all(fields, from_preset(experiment, fields, protocol, file, variables, command_line), /*of_preset=*/true);
   std::vector<std::string> of_preset;
   for (const Field& field : fields.all()) of_preset.push_back(field.text());
   assign_all(fields, file);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <sstream>
 
 #include "engine/math.h"
 #include "experiments/learners/adaptation/methods.h"
@@ -61,21 +63,38 @@ void AdaptationConfig::only_by_method(Fields& f) {
   }
 }
 
+std::vector<std::string> AdaptationConfig::target_names() const {
+  std::vector<std::string> names;
+  std::stringstream list(targets);
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  return names;
+}
+
 void AdaptationConfig::take(const std::string& adapter, const Fields& fields) {
   if (adapter.empty()) return;
   const auto take = [&]<class T>(const char* name, T& value, const T& theirs) {
-    if (fields.find(name)->was_given() && value != theirs)
+    if (fields.find(name)->was_asked() && value != theirs)
       fail("--{}={}: the adapter in {} has {}; leave it out", name, value, adapter, theirs);
     value = theirs;
   };
   const Peft peft = read_peft(adapter);
-  take("model.method", method, std::string(method_of(peft)));
+  const std::string of_adapter(method_of(peft));
+  const Field& field = *fields.find("model.method");
+  if (field.was_given() && !field.was_asked() && method != of_adapter) {
+    fail("--preset={}: is of the method {}, but the adapter in {} of {}; take a preset of that, or none",
+         fields.find("preset")->text(), method, adapter, of_adapter);
+  }
+  take("model.method", method, of_adapter);
   switch (peft.type) {
-    case Peft::Type::lora:
+    case Peft::Type::lora: {
+      const auto in_order = [](const std::vector<std::string>& names) { return std::set(names.begin(), names.end()); };
+      const std::string theirs = fmt::format("{}", fmt::join(peft.targets, ","));
+      if (in_order(target_names()) == in_order(peft.targets)) targets = theirs;
       take("model.rank", rank, peft.low_rank.rank);
       take("model.alpha", alpha, peft.low_rank.alpha);
-      take("model.targets", targets, fmt::format("{}", fmt::join(peft.targets, ",")));
+      take("model.targets", targets, theirs);
       break;
+    }
     case Peft::Type::bottleneck:
       take("model.size", size, peft.bottleneck.size);
       take("model.size-activation", size_activation, std::string(name_of(peft.bottleneck.activation)));

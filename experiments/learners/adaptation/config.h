@@ -35,7 +35,10 @@ struct AdaptationConfig : SnnkConfig {
   }
   /// In a group `model`, behind the field `adapter` of the program.
   void fields(Fields& f);
-  /// The method and its options from the folder of an adapter; empty: none. An Error where others were given.
+  /// The names in `targets`.
+  std::vector<std::string> target_names() const;
+  /// The method and its options from the folder of an adapter; empty: none. An Error where others were asked for, and
+  /// where a preset is one of another method; other sizes of a preset give way.
   void take(const std::string& adapter, const Fields& fields);
   /// An Error where --model.top asks for more blocks than there are.
   void check_top(int64_t layers) const;

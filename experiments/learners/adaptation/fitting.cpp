@@ -65,8 +65,15 @@ void fit_bundle(const AdaptationConfig& config, const RunOptions& run, Problem& 
 
 void write_adapter(const Fitting& fitting, PretrainedModel& model, const std::optional<Peft>& added,
                    const RunRecord& record, Log& log) {
-  // With another attention, or from scratch, other parts of the model may be new, too.
-  if (!added || fitting.run.attention != "softmax" || fitting.config.from_scratch || fitting.pretrained.empty()) return;
+  if (!added || fitting.pretrained.empty()) return;
+  if (fitting.run.attention != "softmax" || fitting.config.from_scratch) {
+    const std::string why = fitting.config.from_scratch
+                                ? "whose weights --model.from-scratch leaves out"
+                                : "where the attention " + fitting.run.attention + " may have drawn other values";
+    log.warning("no folder `adapter` is written: it would not belong to {}, {}; take this run over with --init",
+                fitting.pretrained.string(), why);
+    return;
+  }
   if (record.init != "null" && !leaves_out_weights(best_of(record.folder))) {
     log.warning(
         "no folder `adapter` is written: --init={} has changed the frozen weights, and so it would not belong to {}; "

@@ -44,7 +44,7 @@ struct Fitting {
 /// features of the frozen model; an Error with --init, which changes that later. A run's record gets what its model
 /// costs. Where the method adds something to a frozen model, the run's folder gets that in a folder `adapter`
 /// (layers/models/peft.h), with the classifier, and with the pooler if that is not the pretrained one; where --init has
-/// changed what is frozen, a warning says what to do instead.
+/// changed what is frozen, or attention or all weights are others than the folder's, a warning says what to do instead.
 void fit_runs(Session& session, const TrainPlan& plan, const Fitting& fitting);
 
 }  // namespace bochner

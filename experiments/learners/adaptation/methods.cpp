@@ -1,15 +1,12 @@
 #include "experiments/learners/adaptation/methods.h"
 
 #include <algorithm>
-#include <sstream>
 
 namespace bochner {
 namespace {
 
 Peft lora(const AdaptationConfig& config) {
-  Peft peft{.type = Peft::Type::lora, .low_rank = {config.rank, config.alpha}, .targets = {}};
-  std::stringstream names(config.targets);
-  for (std::string name; std::getline(names, name, ',');) peft.targets.push_back(name);
+  Peft peft{.type = Peft::Type::lora, .low_rank = {config.rank, config.alpha}, .targets = config.target_names()};
   if (peft.targets.empty()) fail("--model.targets: names no matrices");
   return peft;
 }

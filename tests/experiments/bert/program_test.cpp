@@ -136,9 +136,15 @@ TEST(BertProgramIo, AnAdapterIsAddedAndExported) {
     command.insert(command.end(), arguments.begin(), arguments.end());
     const Ended ended = Process(command, folder.path()).wait();
     EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.err.find("random values"), std::string::npos) << ended.err;  // the adapter has the classifier
     return read_safetensors(folder / "out.safetensors").tensors.at("logits");
   };
   const nlohmann::json& expected = golden.at("outputs").at("logits");
+  TensorMap bare = test::tensors_of(golden);
+  std::erase_if(bare, [](const auto& each) { return each.first.starts_with("classifier."); });
+  std::filesystem::create_directories(folder / "bare");
+  test::write_model(folder / "bare", config, bare);
+  expect_near(logits({"--pretrained=bare", "--adapter=adapter"}), expected, 3e-5, "the adapter's classifier");
   expect_near(logits({"--pretrained=.", "--adapter=adapter", "--export=merged"}), expected, 3e-5, "adapter");
   expect_near(logits({"--pretrained=merged"}), expected, 3e-5, "merged");
   EXPECT_EQ(nlohmann::json::parse(test::contents(folder / "merged/config.json")).at("id2label"), config["id2label"]);
@@ -181,6 +187,9 @@ TEST(BertProgramIo, SaysWhatWasReadAndWhatWasNot) {
   ASSERT_EQ(ended.code, 0) << ended.err;
   const std::string expected = "38 tensors read; made new: pooler.dense.bias; left over: 'cls.predictions.bias'";
   EXPECT_NE((ended.out + ended.err).find(expected), std::string::npos) << ended.out << ended.err;
+  const Ended quiet = model.run({"--quiet"});
+  EXPECT_NE(quiet.err.find("warning: .: lacks pooler.dense.bias; these have random values"), std::string::npos)
+      << quiet.err;
 }
 
 TEST(BertProgramIo, BadInputsAreRefusedByName) {

@@ -96,6 +96,7 @@ TEST(Config, LaterSourcesWin) {
     Loaded loaded;
     load(loaded, c.arguments, c.environment);
     EXPECT_EQ(loaded.config.model.layers, c.layers);
+    EXPECT_EQ(loaded.fields.find("model.layers")->was_asked(), c.layers > 3);  // not by a preset
   }
 }
 
@@ -214,6 +215,8 @@ TEST(Config, AValueAboveThatOfAnotherOptionIsWarnedOf) {
   EXPECT_TRUE(fields.warnings().empty());
   fields.at("warmup").assign("11");
   EXPECT_EQ(fields.warnings(), (std::vector<std::string>{"--warmup=11 is more than --steps=10: the rate stays low"}));
+  fields.at("steps").assign("0");  // nothing is trained
+  EXPECT_TRUE(fields.warnings().empty());
 }
 
 TEST(Config, UnknownVariablesAreToldNotObeyed) {

@@ -105,6 +105,42 @@ TEST_F(GlueAdapter, NoneIsWrittenWhereInitHasChangedTheBase) {
       "name its folder with --pretrained instead");
 }
 
+TEST_F(GlueAdapter, NoneIsWrittenWhereOtherPartsOfTheModelAreNew) {
+  for (const auto& [option, why] :
+       {std::pair<std::string, std::string>{"--attention=performer",
+                                            "where the attention performer may have drawn other values"},
+        {"--model.from-scratch", "whose weights --model.from-scratch leaves out"}}) {
+    const Ended ended = fit("lora", {option, "--out=run" + option});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_NE(ended.err.find("no folder `adapter` is written: it would not belong to model, " + why), std::string::npos)
+        << ended.err;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / ("run" + option) / "adapter"));
+  }
+}
+
+TEST_F(GlueAdapter, ItsSizesStandBeforeThoseOfAPreset) {
+  ASSERT_EQ(train({"--preset=lora", "--model.rank=3", "--out=first"}).code, 0);
+  const Ended again =
+      train({"--preset=lora", "--adapter=first/adapter", "--model.targets=value,query", "--steps=0", "--out=again"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(results("again")["model"]["rank"], 3);
+  EXPECT_EQ(loss("again"), loss("first"));
+  expect_refused({"--adapter=first/adapter", "--model.rank=8"}, "--model.rank=8: the adapter in first/adapter has 3");
+  expect_refused({"--adapter=first/adapter", "--model.targets=query"}, "--model.targets=query: the adapter");
+  expect_refused({"--preset=houlsby", "--adapter=first/adapter"},
+                 "--preset=houlsby: is of the method houlsby, but the adapter in first/adapter of lora; take a preset");
+}
+
+TEST_F(GlueAdapter, OneThatGivesAScoreIsExportedAsARegression) {
+  for (const char* set : {"train", "dev"})
+    put(folder_ / "data/glue/STS-B" / (set + std::string(".tsv")), pairs("score", 8, {"0", "2.5", "5.000"}));
+  ASSERT_EQ(train({"--task=sts-b", "--preset=lora", "--out=scores"}).code, 0);
+  const Ended ended =
+      Process({BOCHNER_BERT, "--pretrained=model", "--adapter=scores/adapter", "--export=out"}, folder_.path()).wait();
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(json::parse(contents(folder_ / "out/config.json"))["problem_type"], "regression");
+}
+
 TEST_F(GlueAdapter, APoolerThatIsTrainedWholeHasNoUpdate) {
   test::save_tiny_bert(folder_ / "bare", {.pooler = false});
   for (const std::string base : {"model", "bare"}) {

@@ -275,6 +275,8 @@ TEST_F(VitProgram, MistakesAreToldInOneLine) {
   put(folder_ / "bare/preprocessor_config.json", R"({"size": 224})");
   told({"--pretrained=bare"}, "images of 224 pixels, but config.json beside it says image_size 8");
   told({"--pretrained=model", "--model.dim=9"}, "--model.dim=9: the model in model has 8; leave it out");
+  const Ended of_preset = run({"--preset=scratch", "--pretrained=model", "--steps=1", "--batch=4", "--out=sized"});
+  EXPECT_EQ(of_preset.code, 0) << of_preset.err;  // nobody asked for the sizes of the preset
   told({"--pretrained=model", "--model.method=bundle"}, "--model.method=bundle: the model has no pooler");
   told({"--pretrained=model", "--model.method=uptrain", "--model.top=3"}, "--model.top=3: the model has 2 blocks");
   told({"--model.method=lora"}, "name the folder of a pretrained model with --pretrained");
