@@ -75,13 +75,13 @@ TEST(Infinity, HasADerivativeWhereTheFunctionHasALimitLine) {
     const auto slopes = [&](const auto& op) {
       return apply_backward(op, Tensor::full({2}, 1, dtype), x, apply(op, x)).template to_vector<double>();
     };
-    using Values = std::vector<double>;
-    EXPECT_EQ(slopes(unary::Sign{}), (Values{0, 0}));
-    EXPECT_EQ(slopes(unary::Step{}), (Values{0, 0}));
-    EXPECT_EQ(slopes(unary::PowScalar{0}), (Values{0, 0}));
-    EXPECT_EQ(slopes(unary::Relu{}), (Values{0, 1}));
-    EXPECT_EQ(slopes(unary::Elu{}), (Values{0, 1}));
-    EXPECT_EQ(slopes(unary::Clamp{}), (Values{0, 0}));
+    using Slopes = std::vector<double>;
+    EXPECT_EQ(slopes(unary::Sign{}), (Slopes{0, 0}));
+    EXPECT_EQ(slopes(unary::Step{}), (Slopes{0, 0}));
+    EXPECT_EQ(slopes(unary::PowScalar{0}), (Slopes{0, 0}));
+    EXPECT_EQ(slopes(unary::Relu{}), (Slopes{0, 1}));
+    EXPECT_EQ(slopes(unary::Elu{}), (Slopes{0, 1}));
+    EXPECT_EQ(slopes(unary::Clamp{}), (Slopes{0, 0}));
   }
 }
 

@@ -2,9 +2,6 @@
 // older.
 #include <gtest/gtest.h>
 
-#include "engine/ops/binary.h"
-#include "engine/ops/reduce.h"
-#include "engine/ops/unary.h"
 #include "layers/models/hugging_face.h"
 #include "layers/models/peft.h"
 #include "tests/layers/models/pretrained.h"
@@ -13,9 +10,8 @@ namespace bochner {
 namespace {
 
 using nlohmann::json;
+using test::difference;
 using test::TemporaryFolder;
-
-double difference(const Tensor& a, const Tensor& b) { return amax(abs(a - b)).item(); }
 
 VitOptions small_vit(bool pooler) {
   VitOptions options{.image = 4, .patch = 2, .layers = 2, .dim = 8, .hidden = 12};

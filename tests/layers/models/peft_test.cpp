@@ -4,9 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/ops/binary.h"
-#include "engine/ops/reduce.h"
-#include "engine/ops/unary.h"
 #include "layers/models/hugging_face.h"
 #include "tests/layers/models/pretrained.h"
 #include "tests/message_of.h"
@@ -15,9 +12,8 @@ namespace bochner {
 namespace {
 
 using nlohmann::json;
+using test::difference;
 using test::TemporaryFolder;
-
-double difference(const Tensor& a, const Tensor& b) { return amax(abs(a - b)).item(); }
 
 /// A model of tests/golden/lora.py, in `base`, and its adapter, in `adapter`.
 class Golden {

@@ -4,6 +4,9 @@
 #include <numeric>
 
 #include "engine/io/safetensors.h"
+#include "engine/ops/binary.h"
+#include "engine/ops/reduce.h"
+#include "engine/ops/unary.h"
 #include "tests/files.h"
 #include "tests/layers/golden.h"
 
@@ -48,5 +51,7 @@ inline Tensor input_of(const nlohmann::json& model, const std::string& name) {
   return name == "pixel_values" ? Tensor::from(values.get<std::vector<double>>(), shape)
                                 : Tensor::from(values.get<std::vector<int64_t>>(), shape);
 }
+
+inline double difference(const Tensor& a, const Tensor& b) { return amax(abs(a - b)).item(); }
 
 }  // namespace bochner::test
