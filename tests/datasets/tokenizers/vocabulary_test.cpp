@@ -15,11 +15,10 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kFolder = BOCHNER_SOURCE_DIR "/tests/golden/wordpiece/";
 using Ids = std::vector<int32_t>;
 
 json tokenizer_json() {
-  const std::vector<std::byte> file = read_file(kFolder + "tokenizer.json");
+  const std::vector<std::byte> file = read_file(BOCHNER_SOURCE_DIR "/tests/golden/wordpiece/tokenizer.json");
   return json::parse(text_of(file));
 }
 
