@@ -114,7 +114,7 @@ SHORTER = [
     (r"\./run approximation .*--task spectral.*", "--lengths=32 --repeats=1 --dim=8 --features=8"),
     (r"\./run approximation .*--task layers.*", "--length=32 --repeats=1 --features=16 --layers=1"),
     (r"\./run approximation .*", "--length=32 --repeats=1 --features=16"),
-    (r"cmake -B build-library .*", "?Build files have been written"),
+    (r"cmake -G Ninja -B build-library .*", "?Build files have been written"),
     # The library is built already, in build.
     (r"cmake --build build-library .*", "=> cmake --build build --target library"),
     (r"cmake --install build-library .*", "=> cmake --install build --component library --prefix data ?bochner.pc"),
