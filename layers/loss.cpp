@@ -15,7 +15,7 @@ void require_equal_shapes(const char* loss, const Variable& x, const Shape& targ
 
 Variable reduced(const Variable& terms, Reduction reduction) {
   if (reduction == Reduction::none) return terms;
-  return reduction == Reduction::sum ? sum(terms) : mean(terms);
+  return reduction == Reduction::sum || terms.size() == 0 ? sum(terms) : mean(terms);
 }
 
 }  // namespace
@@ -27,6 +27,9 @@ Variable CrossEntropyLoss::operator()(const Variable& logits, const Tensor& labe
   Shape rows = logits.shape();
   rows.erase(rows.rank() - 1);
   require_equal_shapes("cross_entropy", Variable(labels), rows);
+  if (labels.dtype() != DType::i64 && labels.dtype() != DType::i32) {
+    fail("cross_entropy: labels are i64 or i32, not {}", labels.str());
+  }
   Tensor ignored;
   Tensor chosen = labels;
   if (ignore) {
@@ -73,9 +76,9 @@ Variable HuberLoss::operator()(const Variable& x, const Variable& targets) const
 Variable KullbackLeiblerLoss::operator()(const Variable& log_q, const Tensor& p) const {
   if (log_q.rank() < 1) fail("kullback_leibler: {} has no axis of probabilities", log_q.value().str());
   require_equal_shapes("kullback_leibler", log_q, p.shape());
-  const Tensor zero = Tensor::zeros_like(p);
-  const Tensor safe = where(equal(p, zero), Tensor::full(p.shape(), 1, p.dtype(), p.device()), p);
-  return reduced(sum(Variable(p) * (Variable(log(safe)) - log_q), {-1}), reduction);
+  const Tensor none = equal(p, Tensor::zeros_like(p));
+  const Tensor safe = where(none, Tensor::full(p.shape(), 1, p.dtype(), p.device()), p);
+  return reduced(sum(Variable(p) * (Variable(log(safe)) - where(none, 0, log_q)), {-1}), reduction);
 }
 
 }  // namespace bochner

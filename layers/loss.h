@@ -3,8 +3,8 @@
 //   const CrossEntropyLoss loss{.smoothing = 0.1};
 //   tape.backward(loss(model.forward(ids, mask, context), labels));
 //
-// Definitions and defaults are PyTorch's, but no label is ignored unless it is named. A mean goes through the fused op
-// of autograd/fused where there is one.
+// Definitions and defaults are PyTorch's, but no label is ignored unless it is named, and a mean over nothing is 0. A
+// mean goes through the fused op of autograd/fused where there is one.
 #pragma once
 
 #include <optional>
@@ -55,7 +55,8 @@ struct HuberLoss {
 };
 
 /// sum_j p_j (ln p_j - ln q_j) over the last axis for given p and ln q, the output of log_softmax: a distance between
-/// distributions (distillation). The mean is over rows; for a matrix, PyTorch's `batchmean`. p = 0 adds nothing.
+/// distributions (distillation). The mean is over rows; for a matrix, PyTorch's `batchmean`. p = 0 adds nothing,
+/// whatever q is.
 struct KullbackLeiblerLoss {
   Reduction reduction = Reduction::mean;
   Variable operator()(const Variable& log_q, const Tensor& p) const;

@@ -32,8 +32,8 @@ bool fits(std::string_view name, std::string_view pattern) {
 std::vector<ParameterGroup> parameter_groups(const std::vector<Parameter*>& parameters,
                                              const std::vector<GroupRule>& rules) {
   for (const GroupRule& rule : rules) {
-    if (rule.rate < 0 || rule.weight_decay.value_or(0) < 0) {
-      fail("parameter groups: '{}' has rate {} and weight decay {}; none may be negative", rule.pattern, rule.rate,
+    if (!(rule.rate >= 0) || !(rule.weight_decay.value_or(0) >= 0)) {
+      fail("parameter groups: '{}' has rate {} and weight decay {}; both must be at least 0", rule.pattern, rule.rate,
            rule.weight_decay.value_or(0));
     }
   }

@@ -7,6 +7,10 @@
 namespace bochner {
 namespace {
 
+void require(bool holds, const char* option, double value, const char* range) {
+  if (!holds) fail("optimizer: {} {} must be {}", option, value, range);
+}
+
 std::vector<Tensor> gradients_of(const std::vector<Parameter*>& parameters) {
   std::vector<Tensor> gradients;
   for (const Parameter* parameter : parameters) {
@@ -73,7 +77,11 @@ std::map<std::string, Tensor> Optimizer::state() const {
   for (const GroupState& state : groups_) {
     for (size_t i = 0; i < state.moments.size(); ++i) {
       for (size_t k = 0; k < names_.size(); ++k) {
-        result[state.group.parameters[i]->name + "." + names_[k]] = state.moments[i][k];
+        const std::string name = state.group.parameters[i]->name + "." + names_[k];
+        if (!result.emplace(name, state.moments[i][k]).second) {
+          fail("optimizer state: two parameters are called '{}'; give them names of their own",
+               state.group.parameters[i]->name);
+        }
       }
     }
   }
@@ -97,7 +105,12 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
 }
 
 Adam::Adam(std::vector<ParameterGroup> groups, AdamOptions options)
-    : Optimizer(std::move(groups), {"first_moment", "second_moment"}), options_(options) {}
+    : Optimizer(std::move(groups), {"first_moment", "second_moment"}), options_(options) {
+  require(options.beta1 >= 0 && options.beta1 < 1, "beta1", options.beta1, "at least 0 and below 1");
+  require(options.beta2 >= 0 && options.beta2 < 1, "beta2", options.beta2, "at least 0 and below 1");
+  require(options.eps >= 0, "eps", options.eps, "at least 0");
+  require(options.weight_decay >= 0, "weight decay", options.weight_decay, "at least 0");
+}
 
 Tensor Adam::numbers(double rate, std::optional<double> weight_decay, int64_t steps) const {
   return numbers_of(AdamStep{rate, options_.beta1, options_.beta2, options_.eps,
@@ -116,7 +129,10 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, AdamOptions options) : Adam(std
 }
 
 Sgd::Sgd(std::vector<ParameterGroup> groups, SgdOptions options)
-    : Optimizer(std::move(groups), {"velocity"}), options_(options) {}
+    : Optimizer(std::move(groups), {"velocity"}), options_(options) {
+  require(options.momentum >= 0, "momentum", options.momentum, "at least 0");
+  require(options.weight_decay >= 0, "weight decay", options.weight_decay, "at least 0");
+}
 
 Tensor Sgd::numbers(double rate, std::optional<double> weight_decay, int64_t) const {
   return numbers_of(SgdStep{rate, options_.momentum, weight_decay.value_or(options_.weight_decay), options_.nesterov});

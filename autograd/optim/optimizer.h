@@ -8,6 +8,7 @@
 // Groups of parameters can have their own rates and decays: groups.h.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -73,11 +74,15 @@ struct AdamOptions {
 /// Adam (Kingma & Ba, 2015); weight decay is added to the gradient:
 ///   g += wd p,  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
 ///   p -= rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
+/// where t counts the optimizer's steps, also those in which a parameter had no gradient (PyTorch counts each
+/// parameter's own).
 class Adam : public Optimizer {
  public:
   explicit Adam(std::vector<ParameterGroup> groups, AdamOptions options = {});
   explicit Adam(std::vector<Parameter*> parameters, AdamOptions options = {})
       : Adam(one_group(std::move(parameters)), options) {}
+  Adam(std::initializer_list<Parameter*> parameters, AdamOptions options = {})
+      : Adam(std::vector(parameters), options) {}
   void set_beta1(double beta1) { options_.beta1 = beta1; }
 
  protected:
@@ -94,6 +99,8 @@ class AdamW : public Adam {
   explicit AdamW(std::vector<ParameterGroup> groups, AdamOptions options = {.weight_decay = 0.01});
   explicit AdamW(std::vector<Parameter*> parameters, AdamOptions options = {.weight_decay = 0.01})
       : AdamW(one_group(std::move(parameters)), options) {}
+  AdamW(std::initializer_list<Parameter*> parameters, AdamOptions options = {.weight_decay = 0.01})
+      : AdamW(std::vector(parameters), options) {}
 };
 
 struct SgdOptions {
@@ -108,6 +115,7 @@ class Sgd : public Optimizer {
   explicit Sgd(std::vector<ParameterGroup> groups, SgdOptions options = {});
   explicit Sgd(std::vector<Parameter*> parameters, SgdOptions options = {})
       : Sgd(one_group(std::move(parameters)), options) {}
+  Sgd(std::initializer_list<Parameter*> parameters, SgdOptions options = {}) : Sgd(std::vector(parameters), options) {}
 
  protected:
   Tensor numbers(double rate, std::optional<double> weight_decay, int64_t steps) const override;

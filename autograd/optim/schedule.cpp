@@ -14,17 +14,21 @@ constexpr double kOneCycleEnd = 1e4;   // start / end
 
 /// Where a run is, in steps.
 struct Place {
-  double warm;  ///< length of the warm-up
-  double rise;  ///< on the clock of the warm-up
-  double fall;  ///< on that of the decay
+  double made;
+  double warm;   ///< length of the warm-up
+  double paced;  ///< the same, of the steps that the run will have made when its time is over, at the pace so far
+  double rise;   ///< on the clock of the warm-up
+  double fall;   ///< on that of the decay
 };
 
 Place place_of(const Schedule& schedule, int64_t step, double elapsed) {
   const double steps = static_cast<double>(schedule.steps);
   const double made = static_cast<double>(step);
   const double fall = std::max(made, std::floor(elapsed * steps));
-  if (schedule.warmup < 1) return {std::round(schedule.warmup * steps), fall, fall};
-  return {schedule.warmup, made, fall};
+  if (schedule.warmup >= 1) return {made, schedule.warmup, schedule.warmup, made, fall};
+  const double warm = std::round(schedule.warmup * steps);
+  const double paced = fall > made ? schedule.warmup * made / elapsed : warm;
+  return {made, warm, paced, fall, fall};
 }
 
 struct Height {
@@ -32,7 +36,7 @@ struct Height {
   bool rising;
 };
 
-/// The position within the cycle. PyTorch's OneCycleLR with pct_start = warmup / steps.
+/// The position within the cycle. PyTorch's OneCycleLR with pct_start = warmup / steps, for a warm-up in whole steps.
 Height cycle_height(const Schedule& schedule, int64_t step, double elapsed) {
   const Place at = place_of(schedule, step, elapsed);
   const double top = at.warm - 1;
@@ -56,7 +60,7 @@ double Schedule::rate(int64_t step, double elapsed) const {
     case Kind::linear:
       return peak * rise * std::clamp((static_cast<double>(steps) - at.fall) / rest, 0.0, 1.0);
     case Kind::rsqrt:
-      return peak * rise / std::sqrt(std::max(at.rise, w));
+      return peak * rise / std::sqrt(std::max({at.made, at.paced, 1.0}));
     case Kind::cosine:
       return peak * rise * 0.5 * (1 + std::cos(std::numbers::pi * std::clamp((at.fall - at.warm) / rest, 0.0, 1.0)));
     case Kind::one_cycle: {

@@ -22,7 +22,8 @@ struct Schedule {
 
   /// The rate of a step before which the share `elapsed` of the run's time has passed, 0 where no time ends it. A decay
   /// is as far as the steps or the time, whichever is farther; so is a warm-up that is a share. One in steps takes
-  /// these.
+  /// these. rsqrt has no length: its decay counts steps, and its warm-up, where it is a share of the time, those that
+  /// it takes at the pace so far.
   double rate(int64_t step, double elapsed = 0) const;
   /// Converts between a kind and its name in configuration files; an Error lists the names.
   static Kind named(const std::string& name);

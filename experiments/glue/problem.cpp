@@ -9,11 +9,12 @@ namespace {
 
 static_assert(kUnlabelled == kNoLabel);
 
-LoaderOptions order_of(const RunOptions& run, const Texts& texts, bool shuffle) {
+LoaderOptions order_of(const RunOptions& run, const Texts& texts, int64_t max_length, bool shuffle) {
   LoaderOptions options;
   options.batch_size = run.batch;
   options.pad_id = texts.tokenizer->vocabulary().padding;
   options.shuffle = shuffle;
+  options.max_length = max_length;
   options.group_by_length = run.batches_grouped_by_length();
   options.multiple_of = run.pad_to_multiple_of;
   options.seed = stream_of(run.seed, Stream::order).seed();
@@ -84,11 +85,12 @@ Fitted problem_of(const Config& config, const GlueTask& task, const std::shared_
   Adapted adapted;
   const std::shared_ptr<Bert> bert = make_bert(config, texts->outputs(), say, adapted);
   require_tokens(bert->options(), texts->tokenizer->size(), config.text->pretrained);
-  const LoaderOptions in_order = order_of(run, *texts, false);
-  const auto opens = [texts, run](const Encoded& encoded) -> OpenFeed {
-    return [texts, run, &encoded](bool shuffle, bool inputs) {
-      return std::make_unique<TextFeed>(std::shared_ptr<const Encoded>(texts, &encoded), order_of(run, *texts, shuffle),
-                                        inputs);
+  const int64_t longest = config.text->max_length;
+  const LoaderOptions in_order = order_of(run, *texts, longest, false);
+  const auto opens = [texts, run, longest](const Encoded& encoded) -> OpenFeed {
+    return [texts, run, longest, &encoded](bool shuffle, bool inputs) {
+      return std::make_unique<TextFeed>(std::shared_ptr<const Encoded>(texts, &encoded),
+                                        order_of(run, *texts, longest, shuffle), inputs);
     };
   };
   Fitted fitted = fitted_problem(bert, states_of, std::move(adapted), config.model);

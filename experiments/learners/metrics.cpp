@@ -135,6 +135,10 @@ double matthews_correlation(const std::vector<int64_t>& guesses, const std::vect
 
 double pearson_correlation(const std::vector<double>& x, const std::vector<double>& y) {
   const double n = checked_size("pearson", x, y);
+  const auto is_constant = [](const std::vector<double>& values) {  // the mean of equal numbers may be another one
+    return std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); });
+  };
+  if (is_constant(x) || is_constant(y)) return kNone;
   const double mean_x = std::accumulate(x.begin(), x.end(), 0.0) / n;
   const double mean_y = std::accumulate(y.begin(), y.end(), 0.0) / n;
   double xx = 0;

@@ -42,7 +42,8 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
       columns_(options.columns),
       watch_(options.watch) {
   if (options.rotary > 0) rotary_.emplace(options.rotary, head_dim_, options.rotary_width);
-  if (options.projection.init == LinearOptions::Init::xavier) {
+  if (options.projection.init == LinearOptions::Init::xavier ||
+      options.projection.init == LinearOptions::Init::xavier_weight) {
     // Q, K and V are three matrices that happen to lie beside each other: each has fans of its own.
     for (int64_t part = 0; part < 3; ++part) {
       const int64_t rows = heads_ * head_dim_;

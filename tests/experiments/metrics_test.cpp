@@ -70,6 +70,12 @@ TEST(Metrics, OfNumbersAreScipys) {
   }
 }
 
+TEST(Metrics, WhatIsConstantCorrelatesWithNothing) {
+  const std::vector<double> tenths(10, 0.1);  // whose mean is another number
+  EXPECT_TRUE(std::isnan(pearson_correlation(tenths, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10})));
+  EXPECT_TRUE(std::isnan(pearson_correlation(tenths, std::vector<double>(10, 0.7))));
+}
+
 // As the best model is chosen by them, and as tables print them; "matched accuracy" is read as "accuracy".
 TEST(Metrics, AreReadByTheirNames) {
   for (const char* metric : {"loss", "perplexity", "test_error"}) {

@@ -11,13 +11,15 @@ namespace bochner {
 namespace {
 
 TEST(AttentionInit, XavierIsOfEachOfQueriesKeysAndValues) {
-  Generator init(1);
-  MultiHeadOptions options;
-  options.projection.init = LinearOptions::Init::xavier;
-  MultiHeadAttention attention({}, 32, options, init);
-  const double found = amax(abs(attention.state().at("qkv.weight"))).item();
-  EXPECT_LE(found, std::sqrt(6.0 / 64));
-  EXPECT_GT(found, std::sqrt(6.0 / 128));
+  for (const auto kind : {LinearOptions::Init::xavier, LinearOptions::Init::xavier_weight}) {
+    Generator init(1);
+    MultiHeadOptions options;
+    options.projection.init = kind;
+    MultiHeadAttention attention({}, 32, options, init);
+    const double found = amax(abs(attention.state().at("qkv.weight"))).item();
+    EXPECT_LE(found, std::sqrt(6.0 / 64));
+    EXPECT_GT(found, std::sqrt(6.0 / 128));
+  }
 }
 
 TEST(AttentionInit, LinformersProjectionsKeepLengths) {

@@ -1,6 +1,8 @@
 // Losses against PyTorch (tests/golden/layers.py), in every reduction.
 #include "layers/loss.h"
 
+#include <cmath>
+
 #include "autograd/gradcheck.h"
 #include "tests/layers/golden.h"
 
@@ -100,6 +102,18 @@ TEST(Losses, DifferentiateTargetsOfRegressionToo) {
   }
 }
 
+TEST(Losses, OfNothingAreNothing) {
+  const Variable none = Tensor::zeros({0, 4});
+  for (const double loss : {MeanAbsoluteErrorLoss{}(none, none).item(), HuberLoss{}(none, none).item(),
+                            MeanSquaredErrorLoss{}(none, none).item(), KullbackLeiblerLoss{}(none, none.value()).item(),
+                            BinaryCrossEntropyLoss{.positive_weight = 2}(none, none.value()).item(),
+                            CrossEntropyLoss{}(none, Tensor::zeros({0}, DType::i64)).item()}) {
+    EXPECT_EQ(loss, 0);
+  }
+  const Variable log_q = Tensor::from<double>({std::log(0.5), std::log(0.5), -INFINITY}, {1, 3});
+  EXPECT_NEAR(KullbackLeiblerLoss{}(log_q, Tensor::from<double>({0.5, 0.5, 0}, {1, 3})).item(), 0, 1e-15);
+}
+
 TEST(Losses, RefuseWhatDoesNotFit) {
   const Variable x = Tensor::zeros({6, 4});
   for (const Reduction reduction : {Reduction::mean, Reduction::sum, Reduction::none}) {
@@ -111,6 +125,9 @@ TEST(Losses, RefuseWhatDoesNotFit) {
     EXPECT_THROW(MeanSquaredErrorLoss{reduction}(x, Tensor::zeros({4})), Error);
     EXPECT_THROW(MeanAbsoluteErrorLoss{reduction}(x, Tensor::zeros({4})), Error);
     EXPECT_THROW(KullbackLeiblerLoss{reduction}(x, Tensor::zeros({4})), Error);
+  }
+  for (const Reduction reduction : {Reduction::mean, Reduction::sum}) {
+    EXPECT_THROW(CrossEntropyLoss{.reduction = reduction}(x, Tensor::zeros({6})), Error) << "labels are integers";
   }
   EXPECT_THROW(HuberLoss{.delta = 0}(x, x), Error);
   EXPECT_THROW(BinaryCrossEntropyLoss{.positive_weight = 0}(x, Tensor::zeros({6, 4})), Error);

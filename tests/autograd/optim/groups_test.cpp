@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "autograd/optim/optimizer.h"
 
 namespace bochner {
@@ -60,6 +62,7 @@ TEST(GroupRules, OneThatDecidesNothingIsAMistake) {
   EXPECT_NE(message({{.pattern = "*", .rate = 2}, {.pattern = "*.bias"}}).find("'*.bias'"), std::string::npos);
   EXPECT_NE(message({{.pattern = "*", .rate = -1}}).find("-1"), std::string::npos);
   EXPECT_NE(message({{.pattern = "*", .weight_decay = -0.5}}).find("-0.5"), std::string::npos);
+  EXPECT_NE(message({{.pattern = "*", .rate = NAN}}).find("nan"), std::string::npos);
   EXPECT_EQ(message({{.pattern = "*.bias", .rate = 0}}), "");
 }
 

@@ -113,6 +113,17 @@ TEST(Optimizer, AStateThatDoesNotFitIsRefusedByName) {
     EXPECT_THROW(optimizer.load_state(state), Error);
   }
   EXPECT_EQ(optimizer.steps(), 0);
+  Parameter twin = parameter("p", {1, 2}, {});
+  EXPECT_THROW((void)Adam({&p, &twin}).state(), Error) << "both would be called p";
+}
+
+TEST(Optimizer, NumbersWithoutAMeaningAreRefused) {
+  Parameter p = parameter("p", {1}, {});
+  for (const AdamOptions& options :
+       {AdamOptions{.beta1 = 1}, {.beta2 = 1}, {.beta2 = -1}, {.beta2 = NAN}, {.eps = -1}, {.weight_decay = -1}}) {
+    EXPECT_THROW(Adam({&p}, options), Error);
+  }
+  EXPECT_THROW(Sgd({&p}, {.momentum = -1}), Error);
 }
 
 TEST(Clip, ByNormScalesAllGradientsTogether) {

@@ -98,13 +98,24 @@ TEST(Schedule, AWarmupBelowOneIsAShareOfTheSteps) {
 }
 
 TEST(Schedule, AWarmupThatIsAShareFollowsTheTime) {
-  for (const Kind kind : kKinds) {
+  for (const Kind kind : {Kind::constant, Kind::linear, Kind::cosine, Kind::one_cycle}) {
     const Schedule shares{kind, 1e-3, 0.1, 100};
     const Schedule steps{kind, 1e-3, 10, 100};
     EXPECT_EQ(shares.rate(0, 0.05), steps.rate(5));  // in the warm-up
     EXPECT_EQ(shares.rate(1, 0.5), steps.rate(50));
     EXPECT_EQ(shares.rate(4, 0.02), steps.rate(4));  // the steps will end it first
     EXPECT_EQ(shares.rate(1, 1), steps.rate(100));
+  }
+}
+
+// A run of many steps that ends by time, after a hundred of them.
+TEST(Schedule, RsqrtCountsStepsHoweverManyWereAskedFor) {
+  for (const double warmup : {0.0, 0.1, 10.0}) {
+    const Schedule asked{Kind::rsqrt, 1e-3, warmup, 1'000'000};
+    const Schedule made{Kind::rsqrt, 1e-3, warmup, 100};
+    for (const int64_t step : {1, 5, 10, 50, 100}) {
+      EXPECT_NEAR(asked.rate(step, static_cast<double>(step) / 100), made.rate(step), 1e-9) << warmup << " " << step;
+    }
   }
 }
 

@@ -69,6 +69,11 @@ TEST_F(Glue, ScoresAreLearntAsNumbers) {
   EXPECT_NO_THROW((void)std::stod(text.substr(text.find("\n2\t") + 3)));
 }
 
+TEST_F(Glue, NoBatchIsPaddedBeyondTheLongestThatIsAllowed) {
+  const Ended ended = train({"--pad-to-multiple-of=100", "--out=padded"});  // the model has 32 places
+  EXPECT_EQ(ended.code, 0) << ended.err;
+}
+
 TEST_F(Glue, ARunIsContinuedAsIfItHadNotStopped) {
   const auto steps = [&](const char* count, const char* out, const char* more) {
     return train({"--steps=" + std::string(count), "--optim.schedule=constant", "--optim.evaluate-every=1",
