@@ -69,11 +69,11 @@ Variable TwoTowerFeatures::forward(const Variable& x) const {
   }
   const int64_t n = x.size() / inputs();
   const Variable flat = x.rank() == 2 ? x : reshape(x, {n, inputs()});
-  Variable u = matmul(flat, transpose(Variable(G_), 0, 1));
+  Variable u = matmul_transposed(flat, Variable(G_));
   if (offset_ != nullptr) u = u + Variable(*offset_);
   Variable s;
   if (uses_norm_) {
-    const Variable z = R_ == nullptr ? flat : matmul(flat, transpose(Variable(*R_), 0, 1)) + Variable(*r_);
+    const Variable z = R_ == nullptr ? flat : matmul_transposed(flat, Variable(*R_)) + Variable(*r_);
     s = sum(square(z), {1}, true);
     if (R_ == nullptr && scale_ != 1) s = s * (scale_ * scale_);
   }
