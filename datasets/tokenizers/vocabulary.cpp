@@ -143,8 +143,7 @@ Around around(const std::string& begin, const std::string& end) {
   return {one, fmt::format("{} B:1 [{}]:1", one, end)};
 }
 
-/// Nothing where the file has no post_processor: BertTokenizer of transformers, for which such files are, makes its
-/// own.
+/// Nothing where the file has no post_processor: BertTokenizer of transformers then makes its own.
 std::optional<Around> read_post_processor(const JsonMembers& root, const std::string& file) {
   const json* found = root.find("post_processor");
   if (found == nullptr) return std::nullopt;
@@ -257,6 +256,21 @@ void refuse_added(const std::filesystem::path& file, const json& root, const Wor
   }
 }
 
+/// Whether `config` names a class for tokenizers of all kinds, with which transformers does what tokenizer.json says
+/// and nothing else. The others here are BertTokenizer and its like.
+bool is_of_any_kind(const JsonMembers& config) {
+  const std::string name = config.text("tokenizer_class", "");
+  return name == "PreTrainedTokenizerFast" || name == "PreTrainedTokenizer" || name == "TokenizersBackend";
+}
+
+/// What BertTokenizer takes from `root`, the object that `config` reads, in the place of what tokenizer.json says.
+void read_options(const json& root, const JsonMembers& config, WordpieceOptions& options) {
+  options.lower_case = config.flag("do_lower_case", options.lower_case);
+  if (root.contains("strip_accents")) options.strip_accents.reset();  // null, too, is said: as lower_case
+  if (config.find("strip_accents") != nullptr) options.strip_accents = config.flag("strip_accents", true);
+  options.split_chinese = config.flag("tokenize_chinese_chars", options.split_chinese);
+}
+
 /// The object in a file; an empty one where there is no such file.
 json object_in(const std::filesystem::path& path) {
   return std::filesystem::exists(path) ? read_json_object(path, kLargestFile) : json::object();
@@ -279,7 +293,8 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
   SpecialNames names;
   WordpieceVocabulary vocabulary;
   std::optional<Around> post_processor;
-  if (std::filesystem::exists(folder / "tokenizer.json")) {
+  const bool is_json = std::filesystem::exists(folder / "tokenizer.json");
+  if (is_json) {
     vocabulary = read_tokenizer_json(folder / "tokenizer.json", names, post_processor);
   } else {
     const auto path = find_packed(folder / "vocab.txt");
@@ -288,11 +303,8 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
   }
   const json root = object_in(folder / kConfig);
   const JsonMembers config(root, (folder / kConfig).string());
-  WordpieceOptions& options = vocabulary.options;
-  options.lower_case = config.flag("do_lower_case", options.lower_case);
-  if (root.contains("strip_accents")) options.strip_accents.reset();  // null, too, is said: as lower_case
-  if (config.find("strip_accents") != nullptr) options.strip_accents = config.flag("strip_accents", true);
-  options.split_chinese = config.flag("tokenize_chinese_chars", options.split_chinese);
+  const bool as_it_is = is_json && is_of_any_kind(config);
+  if (!as_it_is) read_options(root, config, vocabulary.options);
   read_names(config, (folder / kConfig).string(), names);
   // Both are files of older versions, which transformers leaves aside, too, where the newer list is there.
   const bool is_newer = config.find("added_tokens_decoder") != nullptr;
@@ -301,6 +313,12 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
   read_names(JsonMembers(map, (folder / kSpecialMap).string()), (folder / kSpecialMap).string(), names);
   find_special(vocabulary, names);
   if (post_processor) check_around(vocabulary, *post_processor);
+  if (as_it_is && !post_processor) {
+    fail(
+        "{}: there is no post_processor, so with the tokenizer_class of {} nothing is put around texts, where here are "
+        "the ids of cls_token and sep_token; save the tokenizer with transformers as a BertTokenizer",
+        vocabulary.file, kConfig);
+  }
   for (const std::string& name : {names.unknown, names.begin, names.end, names.padding, names.mask}) {
     const auto is_it = [&](const AddedToken& added) { return added.text == name; };
     if (std::any_of(vocabulary.added.begin(), vocabulary.added.end(), is_it)) continue;

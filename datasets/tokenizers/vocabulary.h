@@ -42,10 +42,10 @@ struct WordpieceVocabulary {
 WordpieceVocabulary read_vocabulary(const std::filesystem::path& path, const WordpieceOptions& options = {});
 
 /// A folder in the form of published models: `tokenizer.json` or, if there is none, `vocab.txt`. For lower-casing,
-/// accents and Chinese characters, `tokenizer_config.json` takes precedence over tokenizer.json. The five special
-/// tokens are named by it, by `special_tokens_map.json` or by their common names. An Error names a token that a file
-/// adds without being in tokenizer.json, and a post_processor that puts other ids than those of [CLS] and [SEP] around
-/// texts.
+/// accents and Chinese characters, `tokenizer_config.json` takes precedence over tokenizer.json, unless its
+/// tokenizer_class is one for all kinds, such as PreTrainedTokenizerFast. The five special tokens are named by it, by
+/// `special_tokens_map.json` or by their common names. An Error names a token that a file adds without being in
+/// tokenizer.json, and a post_processor that puts other ids than those of [CLS] and [SEP] around texts.
 WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& folder);
 
 /// tokenizer_config.json for a model of at most `length` tokens, without which transformers has to guess whether text

@@ -76,6 +76,30 @@ TEST(Vocabulary, ThatAccentsGoWithTheCaseMayBeSaidByNull) {
   EXPECT_FALSE(read_pretrained_vocabulary(folder.path()).options.strip_accents.has_value());
 }
 
+// Then transformers looks at tokenizer.json alone.
+TEST(Vocabulary, AClassForAllKindsOfTokenizersChangesNothing) {
+  const test::TemporaryFolder folder;
+  json root = tokenizer_json();
+  root["normalizer"] = {{"type", "BertNormalizer"}, {"lowercase", true}, {"strip_accents", false}};
+  root["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"[SEP]", 3}}, {"cls", {"[CLS]", 2}}};
+  folder.put("tokenizer.json", root.dump());
+  json config = {{"do_lower_case", false}, {"strip_accents", true}, {"tokenize_chinese_chars", false}};
+  for (const std::string name : {"BertTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend"}) {
+    config["tokenizer_class"] = name;
+    folder.put("tokenizer_config.json", config.dump());
+    const WordpieceOptions options = read_pretrained_vocabulary(folder.path()).options;
+    const bool is_bert = name == "BertTokenizer";
+    EXPECT_EQ(options.lower_case, !is_bert) << name;
+    EXPECT_EQ(options.strip_accents, is_bert) << name;
+    EXPECT_EQ(options.split_chinese, !is_bert) << name;
+  }
+  root["post_processor"] = nullptr;
+  folder.put("tokenizer.json", root.dump());
+  EXPECT_NE(refusal(folder).find("tokenizer.json: there is no post_processor"), std::string::npos) << refusal(folder);
+  folder.put("tokenizer_config.json", "{}");
+  EXPECT_EQ(refusal(folder), "no error");
+}
+
 TEST(Vocabulary, OtherTokensAroundTextsAreRefused) {
   const test::TemporaryFolder folder;
   json root = tokenizer_json();
