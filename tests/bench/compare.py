@@ -5,7 +5,7 @@
   tests/bench/compare.py --peer newest=PYTHON [--precision bf16] [--only small-1024,text] [--rounds 5]
   tests/bench/compare.py --peer NAME='COMMAND ...'
   tests/bench/compare.py --beside-f32 --only small,text
-  tests/bench/compare.py --beside-softmax --processes --growth
+  tests/bench/compare.py --beside-softmax --processes --sent --million --growth
 
 Each option chooses tables, --all all of them; --precision and --only, a part of them. A peer has a name and a command, to which
 the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with `step_ms`, `peak_mb`, `torch`, its version,
@@ -19,11 +19,13 @@ within a round, beside the bar that this project set itself against the newest P
 step's matrix products, without what backward computes again, as a share of those that the processor could do at most in the same
 time, measured after each run. --beside-f32 takes this build's own f32 for the peer of its bf16, and the memory of tensors alone.
 --beside-softmax times kernel attention beside softmax, both of this build, with 4,000 tokens in Skyformer's model and in that of
-KL's Text. --processes times `lra --bench` as one process of two threads and, by mpirun, as two of one, whose gradients are summed
-in the exact tree or in any order. --growth times the project alone at lengths 1k ... 64k, batch 1, in one round, and fits the
+KL's Text. --processes times `lra --bench` as one process of two threads, which takes the batch whole or in the shards of several
+processes, and, by mpirun, as two of one, whose gradients are summed in the exact tree or in any order. --sent counts the bytes that
+several processes send in a step, in one round. --million trains on a sequence of 1,048,576 tokens, once, in two processes and in one,
+which takes 5 GiB of memory, and compares what they end with. --growth times the project alone at lengths 1k ... 64k, batch 1, in one round, and fits the
 exponent of time and memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
 """
-import argparse, datetime, json, math, os, platform, re, shlex, statistics, subprocess, sys
+import argparse, datetime, hashlib, json, math, os, platform, re, shlex, statistics, subprocess, sys, tempfile
 
 SMALL = "--layers 2 --dim 64 --heads 2 --hidden 128 --batch 16"
 TEXT = "--layers 4 --dim 256 --heads 4 --hidden 1024 --batch 4 --length 4000"
@@ -226,18 +228,60 @@ def milliseconds(bench):
     return float(found[1])
 
 
+def mpirun(count):
+    return f"mpirun --oversubscribe --bind-to none -n {count}".split() if count > 1 else []
+
+
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
 def processes(a):
-    lra = f"{a.build}/bin/lra --preset=skyformer --attention=performer --batch=32 --shards=8 --random-data --bench".split()
-    two = "mpirun --oversubscribe --bind-to none -n 2".split()
-    ways = {"1 process of 2 threads": lra + ["--threads=2"], "2 processes of 1 thread": two + lra + ["--threads=1"],
-            "the same, --reduce=fast": two + lra + ["--threads=1", "--reduce=fast"]}
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    lra = f"{a.build}/bin/lra --preset=skyformer --attention=performer --batch=32 --random-data --bench".split()
+    alone, two = "1 process of 2 threads", mpirun(2) + lra + ["--shards=8", "--threads=1"]
+    ways = {alone: lra + ["--threads=2"], "the same, --shards=8": lra + ["--shards=8", "--threads=2"],
+            "2 processes of 1 thread": two, "the same, --reduce=fast": two + ["--reduce=fast"]}
     with Table(a, "processes-f32", ["way", "step, ms", "its speed beside the first", "slowest round"], "f32", "one process") as table:
         table.seconds = None
-        rounds = [{way: milliseconds(output(command, **as_root)) for way, command in ways.items()} for _ in range(a.rounds)]
+        rounds = [{way: milliseconds(output(command, **AS_ROOT)) for way, command in ways.items()} for _ in range(a.rounds)]
         for way in ways:
-            speeds = [one["1 process of 2 threads"] / one[way] for one in rounds]
+            speeds = [one[alone] / one[way] for one in rounds]
             table.add([way, f"{statistics.median(one[way] for one in rounds):.1f}", f"{statistics.median(speeds):.2f}", f"{min(speeds):.2f}"])
+    return table
+
+
+def trained(a, count, options):
+    """The results.json of a training on random data in so many processes, and the SHA-256 of its weights and optimizer."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "run")
+        output(mpirun(count) + [f"{a.build}/bin/lra", "--random-data", "--steps=2", "--threads=1", f"--out={out}"] + options.split(), **AS_ROOT)
+        with open(os.path.join(out, "results.json")) as file:
+            results = json.load(file)
+        with open(os.path.join(out, "checkpoint-last"), "rb") as file:  # behind a header with its own length, tensors alone
+            file.seek(int.from_bytes(file.read(8), "little"), os.SEEK_CUR)
+            return results, hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sent(a):
+    with Table(a, "sent", ["processes", "the gradient, bytes", "sent in a step by the one that sends most", "times the gradient"],
+               "f32", "none") as table:
+        table.rounds, table.seconds = 1, None
+        for count in (2, 3, 4, 6, 8):
+            results, _ = trained(a, count, "--preset=skyformer --attention=performer --listops.max-length=200 --batch=8 --shards=8")
+            gradient, most = 4 * results["parameters"], results["processes"]["bytes_sent_in_a_step"]
+            table.add([str(count), f"{gradient:,}", f"{most:,}", f"{most / gradient:.2f}"])
+    return table
+
+
+def million(a):
+    options = ("--listops.max-length=1048576 --batch=1 --attention=performer --model.features=64 --model.causal=true "
+               "--model.positions=sinusoidal --sequence-shards=2")
+    with Table(a, "million", ["processes", "step, s", "held by each, GiB", "sent in a step, bytes", "SHA-256 of weights and optimizer"],
+               "f32", "none") as table:
+        table.rounds, table.seconds = 1, None
+        for count in (2, 1):
+            results, digest = trained(a, count, options)
+            table.add([str(count), f"{results['train_seconds'] / results['steps']:.1f}", f"{results['peak_memory_bytes'] / 2**30:.1f}",
+                       f"{results['processes']['bytes_sent_in_a_step']:,}", digest])
     return table
 
 
@@ -268,6 +312,8 @@ def main():
     p.add_argument("--beside-f32", action="store_true", help="bf16 beside f32, both of this build")
     p.add_argument("--beside-softmax", action="store_true", help="kernel attention beside softmax")
     p.add_argument("--processes", action="store_true", help="one process beside two")
+    p.add_argument("--sent", action="store_true", help="bytes that several processes send in a step")
+    p.add_argument("--million", action="store_true", help="a sequence of a million tokens, in two processes and in one")
     p.add_argument("--growth", action="store_true", help="time and memory against length")
     p.add_argument("--build", default="build")
     p.add_argument("--rounds", type=int, default=5)
@@ -290,9 +336,9 @@ def main():
         tables.append((compare, "bf16", None))
     if a.all or a.beside_softmax:
         tables += [(beside_softmax, precision) for precision in precisions]
-    tables += [(make,) for make in (processes, growth) if a.all or getattr(a, make.__name__)]
+    tables += [(make,) for make in (processes, sent, million, growth) if a.all or getattr(a, make.__name__)]
     if not tables or a.all and not a.peers:
-        p.error("give --peer NAME=COMMAND, or --beside-f32, --beside-softmax, --processes or --growth; --all needs a peer")
+        p.error("give --peer NAME=COMMAND, or --beside-f32, --beside-softmax, --processes, --sent, --million or --growth; --all needs a peer")
     measured = [make(a, *arguments).rows for make, *arguments in tables]
     return 0 if any(measured) else "nothing was measured"
 
