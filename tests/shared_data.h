@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace bochner::test {
@@ -13,10 +14,19 @@ inline std::filesystem::path source_folder() {
   return folder != nullptr ? folder : BOCHNER_SOURCE_DIR;
 }
 
+/// $BOCHNER_DATA, which names the folder of the real data. It is taken out of the environment before tests begin, since
+/// programs that they start would read it as --data.
+inline const std::optional<std::filesystem::path> chosen_data = [] {
+  const char* value = std::getenv("BOCHNER_DATA");
+  std::optional<std::filesystem::path> folder;
+  if (value != nullptr) folder = value;
+  unsetenv("BOCHNER_DATA");
+  return folder;
+}();
+
 /// A file or folder of the real data, in $BOCHNER_DATA or in ../shared/data beside the sources; empty if there is none.
 inline std::filesystem::path shared_data(const std::string& name) {
-  const char* chosen = std::getenv("BOCHNER_DATA");
-  const std::filesystem::path folder = chosen != nullptr ? chosen : source_folder() / "../shared/data";
+  const std::filesystem::path folder = chosen_data.value_or(source_folder() / "../shared/data");
   return std::filesystem::exists(folder / name) ? folder / name : std::filesystem::path();
 }
 

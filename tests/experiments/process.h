@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tests/files.h"
+#include "tests/shared_data.h"  // for its effect: without it, $BOCHNER_DATA would be the programs' --data
 
 namespace bochner::test {
 

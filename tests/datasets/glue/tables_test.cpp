@@ -212,7 +212,7 @@ TEST(GlueTables, OfPublishedFilesEveryRowIsThatOfPlainSplitting) {
     }
   }
   EXPECT_GT(compared, 0U);
-  EXPECT_TRUE(std::getenv("BOCHNER_DATA") != nullptr || compared == golden.size());
+  EXPECT_TRUE(test::chosen_data.has_value() || compared == golden.size());
 }
 
 }  // namespace
