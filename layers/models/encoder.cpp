@@ -27,9 +27,9 @@ bool turns(const EncoderOptions& options) {
 }
 
 const EncoderOptions& checked(const EncoderOptions& options) {
-  if (options.vocabulary < 1 || options.length < 1 || options.classes < 1 || options.layers < 0 || options.dim < 1) {
-    fail("encoder: vocabulary {}, length {}, classes {}, layers {}, dim {}: all but the layers must be at least 1",
-         options.vocabulary, options.length, options.classes, options.layers, options.dim);
+  if (options.vocabulary < 1 || options.length < 1 || options.layers < 0 || options.dim < 1) {
+    fail("encoder: vocabulary {}, length {}, layers {}, dim {}: all but the layers must be at least 1",
+         options.vocabulary, options.length, options.layers, options.dim);
   }
   using Pooling = EncoderOptions::Pooling;
   if (options.causal && (options.pooling == Pooling::cls || options.pooling == Pooling::first)) {
@@ -160,21 +160,25 @@ Variable Encoder::pool_states(const States& states, Context& context) const {
     if (!states.mask.defined()) return as_computed(amax(x, {1}));
     return as_computed(amax(where(states.mask.unsqueeze(2), x, -std::numeric_limits<double>::infinity()), {1}));
   }
-  if (!states.mask.defined()) {
-    const int64_t places = context.slice == nullptr ? x.size(1) : context.slice->length() + (cls_ != nullptr ? 1 : 0);
-    return over_slices(as_computed(sum(x, {1})), context) * (1 / static_cast<double>(places));
-  }
-  const Variable real = states.mask.cast(x.dtype()).unsqueeze(2);                // (B, L, 1)
-  const Variable total = over_slices(as_computed(sum(x * real, {1})), context);  // (B, dim)
+  Variable real;  // (B, L, 1)
+  if (states.mask.defined()) real = states.mask.cast(x.dtype()).unsqueeze(2);
+  const Variable total = over_slices(as_computed(sum(states.mask.defined() ? x * real : x, {1})), context);  // (B, dim)
   if (options_.pooling == EncoderOptions::Pooling::mean_padded) return total / static_cast<double>(options_.length);
-  return total / over_slices(sum(as_computed(real), {1}), context);
+  if (states.mask.defined()) return total / over_slices(sum(as_computed(real), {1}), context);
+  const int64_t places = context.slice == nullptr ? x.size(1) : context.slice->length() + (cls_ != nullptr ? 1 : 0);
+  return total * (1 / static_cast<double>(places));
+}
+
+int64_t require_classes(int64_t classes) {
+  if (classes < 1) fail("classifier: {} classes; at least 1", classes);
+  return classes;
 }
 
 ClassifierHead::ClassifierHead(Slot slot, int64_t inputs, int64_t hidden, int64_t classes, const LinearOptions& linear,
                                Generator& init)
     : Module(std::move(slot)),
       hidden_(hidden > 0 ? std::make_unique<Linear>(sub("hidden"), inputs, hidden, init, linear) : nullptr),
-      classes_(sub("classes"), hidden > 0 ? hidden : inputs, classes, init, linear) {}
+      classes_(sub("classes"), hidden > 0 ? hidden : inputs, require_classes(classes), init, linear) {}
 
 Variable ClassifierHead::units(const Variable& x) const {
   const Scope scope(name());

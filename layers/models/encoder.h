@@ -89,6 +89,9 @@ class Encoder : public Module {
   std::unique_ptr<BatchNorm1d> pooled_norm_;  ///< null: none
 };
 
+/// An Error where a head would have no class. Gives their number.
+int64_t require_classes(int64_t classes);
+
 /// A head: from one vector a sequence to scores of classes, W relu(V x + a) + b, or W x + b where there are no hidden
 /// units.
 class ClassifierHead : public Module {

@@ -18,7 +18,7 @@ PairHead::PairHead(Slot slot, const EncoderOptions& options, Generator& init)
   if (arena && options.classifier == 1) fail("pair head: one hidden unit has no half; take 0 or at least 2");
   if (options.classifier > 0) hidden_ = layer("hidden", options.classifier);
   if (options.classifier > 0 && arena) narrow_ = layer("narrow", options.classifier / 2);
-  classes_ = layer("classes", options.classes);
+  classes_ = layer("classes", require_classes(options.classes));
 }
 
 Variable PairHead::forward(const Variable& u, const Variable& v) const {

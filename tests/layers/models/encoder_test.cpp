@@ -404,6 +404,7 @@ TEST(Encoder, ImpossibleSizesAreRefused) {
   };
   EXPECT_EQ(message(in_front),
             "encoder: a convolution of values is one of pixels, but the learned vector in front (pooling cls) is none");
+  EXPECT_EQ(message([](EncoderOptions& o) { o.classes = 0; }), "classifier: 0 classes; at least 1");
   EXPECT_NE(message([](EncoderOptions& o) { o.vocabulary = 0; }).find("vocabulary 0"), std::string::npos);
   EXPECT_NE(message([](EncoderOptions& o) { o.attention.mechanism = "sofmax"; }).find("softmax"), std::string::npos);
   Small small(Small::base());

@@ -9,6 +9,7 @@
 #include "autograd/ops/reduce.h"
 #include "engine/ops/binary.h"
 #include "engine/random.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -120,6 +121,25 @@ TEST(PairClassifier, RefusesWhatIsNoPair) {
   EXPECT_THROW(model.forward(integers({3, 5}, 0, 9, noise), {}, context), Error);
   EXPECT_THROW(model.forward(integers({3, 1, 5}, 0, 9, noise), {}, context), Error);
   EXPECT_THROW(PairClassifier(small_pairs(EncoderOptions::Pair::arena, 1), init), Error);
+}
+
+TEST(PairClassifier, TheTrunkAloneNeedsNoClasses) {
+  EncoderOptions options = small_pairs(EncoderOptions::Pair::arena);
+  options.classes = 0;
+  Generator init(1), noise(2);
+  EXPECT_EQ(test::message_of([&] { PairClassifier model(options, init); }), "classifier: 0 classes; at least 1");
+  // No mask says what a mask of nothing but real tokens says, also where sequences are shorter than `length`.
+  for (const auto pooling : {EncoderOptions::Pooling::mean, EncoderOptions::Pooling::mean_padded}) {
+    options.pooling = pooling;
+    const Encoder trunk({}, options, init);
+    Context context{noise, false};
+    const Tensor ids = integers({2, 5}, 0, 9, noise);
+    const auto pooled = [&](const Tensor& mask) {
+      return trunk.pool(trunk.forward(ids, mask, context), context).value().to_vector<double>();
+    };
+    const std::vector<double> all = pooled(Tensor::full({2, 5}, 1, DType::boolean)), without = pooled({});
+    for (size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(without[i], all[i], 1e-5);
+  }
 }
 
 }  // namespace
