@@ -1,7 +1,7 @@
 // Some examples of a data set, as a data set of their own.
 //
-//   spread_sample(imdb, 200)    200 examples spread over all: the first ones would be of one class where a set is
-//   sorted examples_of(pairs, 1)       those of class 1
+//   spread_sample(imdb, 200)    200 examples spread over all: the first ones of a sorted set would be of one class
+//   examples_of(pairs, 1)       those of class 1
 #pragma once
 
 #include <algorithm>

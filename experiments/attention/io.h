@@ -24,7 +24,7 @@ struct AttentionCall {
 /// Computed in the type of Q, f32 or f64. An Error names the tensor that is missing, unknown or of the wrong shape.
 TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given);
 
-/// The line of a mechanism in the table of --list, and what --show prints of it.
+/// What --list prints: a line for each mechanism.
 std::string mechanisms_table();
 
 }  // namespace bochner

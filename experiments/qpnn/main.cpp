@@ -20,8 +20,7 @@ namespace {
 using namespace bochner;  // NOLINT: a program, not a header
 using namespace qpnn;     // NOLINT
 
-constexpr uint64_t kDataStream = 3;  // Stream::order, which this program does not use
-constexpr int64_t kPicture = 96;     // pixels a side
+constexpr int64_t kPicture = 96;  // pixels a side
 constexpr int kContours = 12;
 
 struct Config {
@@ -70,7 +69,7 @@ struct Data {
 };
 
 Data observed(const Config& config) {
-  Generator generator = Generator(config.run.seed).fork(kDataStream);
+  Generator generator = stream_of(config.run.seed, Stream::order);  // batches have no other order
   const auto at = [&](int64_t points) {
     return observe(config.system(), config.states, points, config.box, generator);
   };

@@ -30,8 +30,10 @@ struct MultiHeadOptions {
 /// y = residual + dropout(O): the norm and the residual of a block as `fusion` says. With a convolution, which has a
 /// filter for each number of a token, and V = n Wv of all heads:
 ///
-///   O = (concat_h(attend(...)) + conv(V)) Wo  (Xiong et al., AAAI 2021, §3; Han et al., ICCV 2023, Eq. 9, for linear
-/// attention, whose O has a rank of at most the head's size without it)
+///   O = (concat_h(attend(...)) + conv(V)) Wo
+///
+/// (Xiong et al., AAAI 2021, §3; Han et al., ICCV 2023, Eq. 9, for linear attention, whose O has a rank of at most the
+/// head's size without it)
 class MultiHeadAttention : public Module {
  public:
   MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOptions& options, Generator& init);

@@ -104,7 +104,7 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
   write_file_atomically(folder / "results.json", json_text(results, 1) + "\n");
   const std::string title = fmt::format("{}: {}", session.experiment.name, options.task);
   write_file_atomically(folder / "report.html", report_html(title, {}, {}, pictures));
-  write_file_atomically(folder / "config.ini", config);  // written last: it marks the folder as complete
+  write_file_atomically(folder / "config.ini", config);
   if (prints) fmt::print("{}\n", (folder / "report.html").string());
 }
 

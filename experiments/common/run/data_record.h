@@ -18,10 +18,10 @@ std::string data_json(const std::vector<DataRead>& reads);
 std::vector<DataRead> parse_data_json(std::string_view json, const std::string& file);
 std::vector<DataRead> reads_of(const nlohmann::ordered_json& json, const std::string& file);
 
-/// A line for each file that should be a published one, by its name, but has other bytes, with both hashes.
 /// An Error if a file is, byte for byte, that of another published set than the task's, which `tasks` holds, too.
 void require_of_task(const std::vector<DataRead>& reads, const std::string& task,
                      const std::vector<std::string>& tasks);
+/// A line for each file that should be a published one, by its name, but has other bytes, with both hashes.
 std::vector<std::string> unpublished(const std::vector<DataRead>& reads);
 
 /// An Error names what differs, and both hashes. Files may have moved: only bytes count, in the order of reading.

@@ -64,6 +64,7 @@ Problem of_field(const RunOptions& run, std::shared_ptr<Siren> model, const Snnk
   problem.forward = [model](const Examples& examples, Context&) -> Outputs {
     return {model->forward(examples.at("points"))};
   };
+  // The Learner's own stream, which is harmless only while these models draw nothing in training.
   problem.train = std::make_unique<PointFeed>(std::move(train), run.batch, stream_of(run.seed, Stream::noise));
   return problem;
 }
