@@ -9,23 +9,20 @@
 namespace bochner {
 namespace {
 
-/// The ids of a batch, padded; T is the type they get.
-template <class T>
+/// The ids and the mask of a batch, padded.
 void fill_ids(const Dataset& dataset, const Batch& batch, int64_t width, const LoaderOptions& options) {
   const int sequences = dataset.sequences();
   const auto* lengths = batch.lengths.data<int64_t>();
-  auto* ids = batch.ids.data<T>();
+  auto* ids = batch.ids.data<int64_t>();
   auto* mask = batch.mask.data<bool>();
-  std::vector<int64_t> tokens(static_cast<size_t>(width));
   for (const int64_t example : batch.examples) {
     for (int s = 0; s < sequences; ++s, ++lengths, ids += width, mask += width) {
-      dataset.copy_tokens(example, s, std::span(tokens).first(static_cast<size_t>(*lengths)));
-      std::transform(tokens.begin(), tokens.begin() + *lengths, ids, [](int64_t id) { return static_cast<T>(id); });
-      std::fill(ids + *lengths, ids + width, static_cast<T>(options.pad_id));
+      dataset.copy_tokens(example, s, std::span(ids, static_cast<size_t>(*lengths)));
+      std::fill(ids + *lengths, ids + width, options.pad_id);
       std::fill(mask, mask + *lengths, true);
       std::fill(mask + *lengths, mask + width, false);
       if (!options.mask_zeros || *lengths == 0) continue;
-      std::transform(tokens.begin(), tokens.begin() + *lengths, mask, [](int64_t id) { return id != 0; });
+      std::transform(ids, ids + *lengths, mask, [](int64_t id) { return id != 0; });
       mask[0] = mask[0] || std::find(mask, mask + *lengths, true) == mask + *lengths;
     }
   }
@@ -41,9 +38,6 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
     fail("loader: group_by_length {} is negative; 0 groups none", options.group_by_length);
   if (options.prefetch < 0) fail("loader: prefetch {} is negative; 0 makes no batch ahead", options.prefetch);
   if (options.least_length < 0) fail("loader: least_length {} is negative; 0 pads no batch", options.least_length);
-  if (options.ids != DType::i64 && options.ids != DType::i32) {
-    fail("loader: ids are i64 or i32, not {}", name_of(options.ids));
-  }
   if (options.drop_last && options.batch_size > dataset.size()) {
     fail("loader: {} has {} examples, which do not fill one batch of {}; choose a smaller --batch", name,
          dataset.size(), options.batch_size);
@@ -53,7 +47,7 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
 }  // namespace
 
 Batch Batch::to(Device device) const {
-  return {ids.to(device), mask.to(device), lengths.to(device), labels.to(device), examples, position};
+  return {ids.to(device), mask.to(device), lengths.to(device), labels.to(device), examples, epoch};
 }
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options)
@@ -72,11 +66,6 @@ Loader::~Loader() {
   }
   changed_.notify_all();
   if (worker_.joinable()) worker_.join();
-}
-
-LoaderPosition Loader::after(LoaderPosition position) const {
-  return position.step + 1 < steps_ ? LoaderPosition{position.epoch, position.step + 1}
-                                    : LoaderPosition{position.epoch + 1, 0};
 }
 
 void Loader::set_order(int64_t epoch) {
@@ -118,13 +107,13 @@ void Loader::group_by_length(Generator& generator) {
   }
 }
 
-Batch Loader::make(LoaderPosition position) {
-  set_order(position.epoch);
-  const int64_t begin = position.step * options_.batch_size;
+Batch Loader::make(int64_t step) {
+  Batch batch;
+  batch.epoch = step / steps_;
+  set_order(batch.epoch);
+  const int64_t begin = step % steps_ * options_.batch_size;
   const int64_t end = std::min(begin + options_.batch_size, dataset_->size());
   const int sequences = dataset_->sequences();
-  Batch batch;
-  batch.position = position;
   batch.examples.assign(order_.examples.begin() + begin, order_.examples.begin() + end);
 
   Shape shape = {end - begin};
@@ -145,20 +134,16 @@ Batch Loader::make(LoaderPosition position) {
   const int64_t padded = round_up(width, options_.multiple_of);
   width = options_.max_length > 0 ? std::max(width, std::min(padded, options_.max_length)) : padded;
   shape.push_back(width);
-  batch.ids = Tensor::empty(shape, options_.ids);
+  batch.ids = Tensor::empty(shape, DType::i64);
   batch.mask = Tensor::empty(shape, DType::boolean);
-  if (options_.ids == DType::i64) {
-    fill_ids<int64_t>(*dataset_, batch, width, options_);
-  } else {
-    fill_ids<int32_t>(*dataset_, batch, width, options_);
-  }
+  fill_ids(*dataset_, batch, width, options_);
   return batch;
 }
 
 Batch Loader::next() {
   if (options_.prefetch == 0) {
-    Batch batch = make(position_);
-    position_ = after(position_);
+    Batch batch = make(step_);
+    ++step_;
     return batch;
   }
   if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
@@ -167,25 +152,22 @@ Batch Loader::next() {
   if (ready_.empty()) std::rethrow_exception(failure_);
   Batch batch = std::move(ready_.front());
   ready_.pop_front();
-  BOCHNER_ASSERT(batch.position == position_);
-  position_ = after(position_);
+  BOCHNER_ASSERT(batch.epoch == step_ / steps_);
+  ++step_;
   lock.unlock();
   changed_.notify_all();
   return batch;
 }
 
-void Loader::restore(LoaderPosition position) {
-  if (position.epoch < 0 || position.step < 0 || position.step >= steps_) {
-    fail("loader: epoch {} step {} is no position of {}, whose epochs have {} steps; was the batch size different?",
-         position.epoch, position.step, dataset_->name(), steps_);
-  }
+void Loader::go_to(int64_t step) {
+  if (step < 0) fail("loader: {} has no batch {}; the first one is 0", dataset_->name(), step);
   {
     const std::scoped_lock lock(mutex_);
-    position_ = position;
-    ahead_ = position;
+    step_ = step;
+    ahead_ = step;
     ready_.clear();
     failure_ = nullptr;
-    ++restores_;
+    ++moves_;
   }
   changed_.notify_all();
 }
@@ -197,23 +179,23 @@ void Loader::work() {
       return stopping_ || (failure_ == nullptr && static_cast<int64_t>(ready_.size()) < options_.prefetch);
     });
     if (stopping_) return;
-    const LoaderPosition place = ahead_;
-    const int64_t restores = restores_;
+    const int64_t step = ahead_;
+    const int64_t moves = moves_;
     Batch batch;
     std::exception_ptr failure;
     lock.unlock();
     try {
-      batch = make(place);
+      batch = make(step);
     } catch (...) {
       failure = std::current_exception();
     }
     lock.lock();
-    if (restores != restores_) continue;  // the position was changed meanwhile
+    if (moves != moves_) continue;  // go_to() was called meanwhile
     if (failure != nullptr) {
       failure_ = failure;
     } else {
       ready_.push_back(std::move(batch));
-      ahead_ = after(place);
+      ahead_ = step + 1;
     }
     changed_.notify_all();
   }

@@ -4,9 +4,8 @@
 //   while (step < steps) {
 //     const Batch batch = loader.next();                 // continues from epoch to epoch without end
 //     ...
-//     checkpoint.save(loader.position());
 //   }
-//   loader.restore(checkpoint.position());               // the very batches that would have come
+//   loader.go_to(step);                                  // the very batches that would have come
 //
 //   Loader test(data.test, {.batch_size = 32, .shuffle = false});
 //   for (int64_t i = 0; i < test.steps_per_epoch(); ++i) score(test.next());
@@ -31,21 +30,14 @@ namespace bochner {
 
 class Generator;
 
-/// A place between two batches: `step` batches of epoch `epoch` were taken.
-struct LoaderPosition {
-  int64_t epoch = 0;
-  int64_t step = 0;
-  bool operator==(const LoaderPosition&) const = default;
-};
-
 /// Examples side by side. For pairs (sequences() == 2) ids, mask and lengths have an axis of size 2 after the batch's.
 struct Batch {
-  Tensor ids;                     ///< (batch, length), i64 or i32, padded at the end
+  Tensor ids;                     ///< (batch, length), i64, padded at the end
   Tensor mask;                    ///< (batch, length), bool: true where a token is real
   Tensor lengths;                 ///< (batch), i64: real tokens
   Tensor labels;                  ///< (batch), i64
   std::vector<int64_t> examples;  ///< their numbers in the data set
-  LoaderPosition position;        ///< the place of the batch: restore(position) gives it again
+  int64_t epoch = 0;              ///< counted from 0
 
   int64_t size() const { return static_cast<int64_t>(examples.size()); }
   /// The same with all tensors on that device.
@@ -64,8 +56,6 @@ struct LoaderOptions {
   /// The length of a batch is rounded up to a multiple of this, but not above max_length, where that is given.
   int64_t multiple_of = 1;
   int64_t pad_id = 0;
-  /// Type of the ids: i64 or i32.
-  DType ids = DType::i64;
   bool shuffle = true;
   /// Batches of similar lengths, so that less of them is padding: the examples of this many batches that follow one
   /// another are sorted by length before they are cut into batches; with `shuffle`, all batches of the epoch then
@@ -90,14 +80,9 @@ class Loader {
   const LoaderOptions& options() const { return options_; }
   int64_t steps_per_epoch() const { return steps_; }
 
-  /// The batch at position(), which then advances by one step.
   Batch next();
-  /// The place of the next batch.
-  LoaderPosition position() const { return position_; }
-  /// Goes to any position; an Error if its step lies outside the epoch.
-  void restore(LoaderPosition position);
-  /// Goes to the batch that comes after so many steps from the beginning.
-  void go_to(int64_t step) { restore({step / steps_, step % steps_}); }
+  /// Goes to the batch that comes after so many steps from the beginning. An Error if there are less than 0.
+  void go_to(int64_t step);
 
  private:
   /// The permutation of one epoch, remembered by whichever thread makes batches.
@@ -106,25 +91,24 @@ class Loader {
     std::vector<int64_t> examples;
   };
 
-  LoaderPosition after(LoaderPosition position) const;
   void set_order(int64_t epoch);
   void group_by_length(Generator& generator);
   int64_t width(int64_t example) const;
-  Batch make(LoaderPosition position);
+  Batch make(int64_t step);
   void work();
 
   std::shared_ptr<const Dataset> dataset_;
   LoaderOptions options_;
   int64_t steps_ = 0;
-  LoaderPosition position_;
-  Order order_;  ///< used only by work(), or by next() without prefetching
+  int64_t step_ = 0;  ///< of the next batch, over all epochs
+  Order order_;       ///< used only by work(), or by next() without prefetching
 
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable changed_;
   std::deque<Batch> ready_;
-  LoaderPosition ahead_;        ///< what work() makes next
-  int64_t restores_ = 0;        ///< tells work() that what it makes is no longer wanted
-  std::exception_ptr failure_;  ///< why work() could not make the batch at ahead_
+  int64_t ahead_ = 0;           ///< the step of what work() makes next
+  int64_t moves_ = 0;           ///< tells work() that what it makes is no longer wanted
+  std::exception_ptr failure_;  ///< why work() could not make the batch of ahead_
   bool stopping_ = false;
   std::thread worker_;
 };

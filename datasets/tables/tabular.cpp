@@ -256,33 +256,25 @@ int64_t TableLoader::steps_per_epoch() const {
   return shuffle_ ? split_.rows() / batch_ : ceil_div(split_.rows(), batch_);
 }
 
-void TableLoader::restore(Position position) {
-  if (position.epoch < 0 || position.step < 0 || position.step >= steps_per_epoch()) {
-    fail("table: step {} of epoch {} lies outside the {} steps of an epoch", position.step, position.epoch,
-         steps_per_epoch());
-  }
-  position_ = position;
-}
-
 TableBatch TableLoader::next() {
-  if (ordered_ != position_.epoch) {
+  const int64_t epoch = step_ / steps_per_epoch();
+  if (ordered_ != epoch) {
     if (shuffle_) {
-      Generator generator = Generator(seed_).fork(static_cast<uint64_t>(position_.epoch));
+      Generator generator = Generator(seed_).fork(static_cast<uint64_t>(epoch));
       order_ = permutation(split_.rows(), generator).to_vector<int64_t>();
     } else {
       order_.resize(static_cast<size_t>(split_.rows()));
       std::iota(order_.begin(), order_.end(), int64_t{0});
     }
-    ordered_ = position_.epoch;
+    ordered_ = epoch;
   }
-  const int64_t begin = position_.step * batch_;
+  const int64_t begin = step_++ % steps_per_epoch() * batch_;
   const int64_t end = std::min(split_.rows(), begin + batch_);
   TableBatch batch;
   batch.rows.assign(order_.begin() + begin, order_.begin() + end);
   const Tensor rows = Tensor::from(batch.rows, {end - begin});
   batch.x = take(split_.features, rows);
   batch.labels = take(split_.labels, rows);
-  if (++position_.step == steps_per_epoch()) position_ = {position_.epoch + 1, 0};
   return batch;
 }
 

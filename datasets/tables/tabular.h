@@ -135,26 +135,18 @@ struct TableBatch {
 /// is not full is left out; in order, all rows come once.
 class TableLoader {
  public:
-  struct Position {
-    int64_t epoch = 0;
-    int64_t step = 0;
-    bool operator==(const Position&) const = default;
-  };
-
   TableLoader(const TableSplit& split, int64_t batch, uint64_t seed, bool shuffle = true);
   int64_t steps_per_epoch() const;
   TableBatch next();
-  Position position() const { return position_; }
-  void restore(Position position);
   /// Goes to the batch that comes after so many steps from the beginning.
-  void go_to(int64_t step) { restore({step / steps_per_epoch(), step % steps_per_epoch()}); }
+  void go_to(int64_t step) { step_ = step; }
 
  private:
   const TableSplit& split_;
   int64_t batch_;
   uint64_t seed_;
   bool shuffle_;
-  Position position_;
+  int64_t step_ = 0;      ///< of the next batch, over all epochs
   int64_t ordered_ = -1;  ///< the epoch of order_
   std::vector<int64_t> order_;
 };
