@@ -4,8 +4,9 @@
 
 #include "datasets/corpora/token_cache.h"
 #include "datasets/glue/encode.h"
-#include "datasets/loader.h"
 #include "engine/error.h"
+#include "experiments/common/config/options.h"
+#include "experiments/learners/feeds.h"
 
 namespace bochner::convert {
 namespace {
@@ -18,17 +19,15 @@ LoaderOptions order(const TextOptions& options, bool shuffle) {
   return order;
 }
 
-class Pieces final : public Feed {
+class Pieces final : public LoaderFeed {
  public:
   Pieces(const text::TokenCache& cache, const text::TokenCache::Part& part, const TextOptions& options, bool shuffle)
-      : tokenizer_(cache.tokenizer),
-        loader_(std::make_shared<const text::TokenStream>(cache, part, options.longest - 2), order(options, shuffle)) {}
+      : LoaderFeed(std::make_shared<const text::TokenStream>(cache, part, options.longest - 2),
+                   order(options, shuffle)),
+        tokenizer_(cache.tokenizer) {}
 
-  void go_to(int64_t step) override { loader_.go_to(step); }
-  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
-  int64_t examples() const override { return loader_.dataset().size(); }
-  Examples next() override {
-    Batch batch = loader_.next();
+ private:
+  Examples examples_of(Batch batch) override {
     const Tensor piece = batch.ids;
     const int64_t length = piece.size(1);
     Tensor ids = Tensor::empty({piece.size(0), length + 2}, DType::i64);
@@ -38,28 +37,21 @@ class Pieces final : public Feed {
     return {.tensors = {{"ids", ids}}, .numbers = std::move(batch.examples)};
   }
 
- private:
   std::shared_ptr<const Wordpiece> tokenizer_;
-  Loader loader_;
 };
 
-class Sentences final : public Feed {
+class Sentences final : public LoaderFeed {
  public:
   Sentences(glue::Encoded texts, const LoaderOptions& order)
-      : texts_(std::move(texts)), loader_(texts_.tokens, order) {}
+      : LoaderFeed(texts.tokens, order), texts_(std::move(texts)) {}
 
-  void go_to(int64_t step) override { loader_.go_to(step); }
-  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
-  int64_t examples() const override { return loader_.dataset().size(); }
-  Examples next() override {
-    Batch batch = loader_.next();
+ private:
+  Examples examples_of(Batch batch) override {
     return {.tensors = {{"ids", batch.ids}, {"mask", batch.mask}, {"types", glue::types_of(texts_, batch)}},
             .numbers = std::move(batch.examples)};
   }
 
- private:
   glue::Encoded texts_;
-  Loader loader_;
 };
 
 }  // namespace
@@ -84,7 +76,8 @@ Texts sentences_of(const std::string& task, const std::filesystem::path& glue, c
   const auto batches = [&](int64_t begin, int64_t end, bool shuffle) {
     LoaderOptions rows = order(options, shuffle);
     rows.pad_id = tokenizer->vocabulary().padding;
-    if (shuffle) rows.group_by_length = 50;  // the first batches that are held out must not be the shortest
+    if (shuffle)
+      rows.group_by_length = kGroupedBatches;  // the first batches that are held out must not be the shortest
     return std::make_unique<Sentences>(encode(table.part(begin, end), *tokenizer, options.longest, say), rows);
   };
   return {tokenizer, batches(0, kept, true), batches(kept, table.size(), false)};

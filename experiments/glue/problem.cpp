@@ -29,8 +29,7 @@ std::vector<Baseline> majority(const Texts& texts, const std::vector<Metric>& me
 
 }  // namespace
 
-Examples TextFeed::next() {
-  Batch batch = loader_.next();
+Examples TextFeed::examples_of(Batch batch) {
   Examples examples;
   if (inputs_) examples.tensors = {{"ids", batch.ids}, {"mask", batch.mask}, {"types", types_of(*texts_, batch)}};
   examples.numbers = std::move(batch.examples);
@@ -43,8 +42,6 @@ Examples TextFeed::next() {
   }
   return examples;
 }
-
-void TextFeed::go_to(int64_t step) { loader_.go_to(step); }
 
 BertOptions bert_options(const Config& config, int64_t outputs) {
   const std::string& folder = config.text->pretrained;

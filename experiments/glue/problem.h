@@ -1,27 +1,24 @@
 // A task of GLUE with a pretrained model, as a Problem of the Learner.
 #pragma once
 
-#include "datasets/loader.h"
 #include "experiments/glue/config.h"
 #include "experiments/learners/adaptation/fitting.h"
+#include "experiments/learners/feeds.h"
 #include "layers/models/bert.h"
 
 namespace bochner::glue {
 
 /// Batches of encoded texts, each as long as its longest: `ids` and `types` (n, length), `mask` (n, length), true at
 /// real tokens, and `labels` (n) or, of regression, `values` (n). Without `inputs` these alone.
-class TextFeed final : public Feed {
+class TextFeed final : public LoaderFeed {
  public:
-  TextFeed(std::shared_ptr<const Encoded> texts, const LoaderOptions& options, bool inputs = true)
-      : texts_(std::move(texts)), loader_(texts_->tokens, options), inputs_(inputs) {}
-  Examples next() override;
-  void go_to(int64_t step) override;
-  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
-  int64_t examples() const override { return loader_.dataset().size(); }
+  TextFeed(const std::shared_ptr<const Encoded>& texts, const LoaderOptions& options, bool inputs = true)
+      : LoaderFeed(texts->tokens, options), texts_(texts), inputs_(inputs) {}
 
  private:
+  Examples examples_of(Batch batch) override;
+
   std::shared_ptr<const Encoded> texts_;
-  Loader loader_;
   bool inputs_;
 };
 

@@ -27,10 +27,8 @@ std::shared_ptr<Bert> new_bert(const Config& config, const text::TokenCache& cac
 
 int64_t piece_length(const Config& config) { return config.max_length - (config.next_sentence ? 3 : 2); }
 
-Examples PieceFeed::next() {
-  const int64_t epoch = masks_ == Masks::fixed ? 0 : step_ / steps_per_epoch();
-  ++step_;
-  Batch batch = loader_.next();
+Examples PieceFeed::examples_of(Batch batch) {
+  const int64_t epoch = masks_ == Masks::fixed ? 0 : batch.epoch;
   const int64_t n = batch.size();
   const int64_t piece = batch.ids.size(1);
   const int64_t length = piece + (next_sentence_ ? 3 : 2);
@@ -67,11 +65,6 @@ Examples PieceFeed::next() {
     examples.tensors.emplace_back("next", next);
   }
   return examples;
-}
-
-void PieceFeed::go_to(int64_t step) {
-  loader_.go_to(step);
-  step_ = step;
 }
 
 Problem problem_of(const Config& config, const text::TokenCache& cache, const Say& say) {

@@ -1,8 +1,8 @@
 // Pretraining as a Problem of the Learner: hidden tokens of pieces of text, and on request the next sentence.
 #pragma once
 
-#include "datasets/loader.h"
 #include "datasets/say.h"
+#include "experiments/learners/feeds.h"
 #include "experiments/learners/learner.h"
 #include "experiments/learners/masked/masked_tokens.h"
 #include "experiments/pretrain/config.h"
@@ -12,30 +12,26 @@ namespace bochner::pretrain {
 /// Pieces of a stream as examples of equal length. `ids` (n, length): [CLS] piece [SEP]. With `next_sentence` [CLS] A
 /// [SEP] B [SEP], with `types` (n, length) and `next` (n): the piece is cut at a random place, and half of the time
 /// (`next` 1) B is the end of another piece instead of its own.
-class PieceFeed final : public Feed {
+class PieceFeed final : public LoaderFeed {
  public:
   PieceFeed(std::shared_ptr<const text::TokenStream> stream, const WordpieceVocabulary& vocabulary,
             const LoaderOptions& options, bool next_sentence, uint64_t seed, Masks masks)
-      : stream_(std::move(stream)),
-        loader_(stream_, options),
+      : LoaderFeed(stream, options),
+        stream_(std::move(stream)),
         begin_(vocabulary.begin),
         end_(vocabulary.end),
         next_sentence_(next_sentence),
         seed_(seed),
         masks_(masks) {}
-  Examples next() override;
-  void go_to(int64_t step) override;
-  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
-  int64_t examples() const override { return stream_->size(); }
 
  private:
+  Examples examples_of(Batch batch) override;
+
   std::shared_ptr<const text::TokenStream> stream_;
-  Loader loader_;
   int64_t begin_, end_;
   bool next_sentence_;
   uint64_t seed_;
   Masks masks_;
-  int64_t step_ = 0;
 };
 
 /// Tokens of a piece: those of an example without [CLS] and [SEP].

@@ -97,26 +97,22 @@ inline double apart(Learner& a, Learner& b) {
 }
 
 /// A label for each token that is `asked`, namely the token before it; their number differs from example to example.
-class TokenLabels final : public Feed {
+class TokenLabels final : public LoaderFeed {
  public:
   TokenLabels(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, int64_t asked)
-      : feed_(std::move(dataset), options), asked_(asked) {}
-  Examples next() override {
-    Examples examples = feed_.next();
-    const Tensor ids = examples.at("ids");
+      : LoaderFeed(std::move(dataset), options), asked_(asked) {}
+
+ private:
+  Examples examples_of(Batch batch) override {
+    const Tensor ids = batch.ids;
     const Tensor labels = Tensor::full(ids.shape(), static_cast<double>(kNoLabel), DType::i64);
     const auto* const id = ids.data<int64_t>();
     for (int64_t i = 1; i < ids.size(); ++i) {
       if (i % ids.size(1) != 0 && id[i] == asked_) labels.data<int64_t>()[i] = id[i - 1];
     }
-    return {{{"ids", ids}, {"labels", labels}}, examples.numbers};
+    return {{{"ids", ids}, {"labels", labels}}, std::move(batch.examples)};
   }
-  void go_to(int64_t step) override { feed_.go_to(step); }
-  int64_t steps_per_epoch() const override { return feed_.steps_per_epoch(); }
-  int64_t examples() const override { return feed_.examples(); }
 
- private:
-  sequence::TokenFeed feed_;
   int64_t asked_;
 };
 

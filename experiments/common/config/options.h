@@ -16,6 +16,9 @@
 
 namespace bochner {
 
+/// LoaderOptions::group_by_length where batches hold texts of similar lengths.
+inline constexpr int64_t kGroupedBatches = 50;
+
 struct RunOptions {
   std::string task{};
   std::string preset{};
@@ -61,8 +64,8 @@ struct RunOptions {
   void fields(Fields& f);
   /// --group-by-length and --pad-to-multiple-of, for programs whose examples differ in length.
   void length_fields(Fields& f);
-  /// LoaderOptions::group_by_length: 0 if the option is off.
-  int64_t batches_grouped_by_length() const { return group_by_length ? 50 : 0; }
+  /// kGroupedBatches; 0 if the option is off.
+  int64_t batches_grouped_by_length() const { return group_by_length ? kGroupedBatches : 0; }
 };
 
 }  // namespace bochner

@@ -10,6 +10,7 @@
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/process/processes.h"
 #include "experiments/common/run/answer.h"
+#include "experiments/learners/feeds.h"
 
 namespace bochner {
 namespace {
@@ -32,26 +33,23 @@ Tensor rows_of(const Tensor& states, const std::vector<int64_t>& numbers) {
   return rows;
 }
 
-class StatesFeed final : public Feed {
+class StatesFeed final : public FeedOver {
  public:
   StatesFeed(std::unique_ptr<Feed> others, std::function<Tensor()> states)
-      : others_(std::move(others)), compute_(std::move(states)) {}
-  Examples next() override {
-    if (!states_.defined()) states_ = compute_();
-    Examples batch = others_->next();
-    batch.tensors.emplace_back("states", rows_of(states_, batch.numbers));
-    return batch;
-  }
+      : FeedOver(std::move(others)), compute_(std::move(states)) {}
   // A checkpoint may have been read since.
   void go_to(int64_t step) override {
     states_ = Tensor();
-    others_->go_to(step);
+    FeedOver::go_to(step);
   }
-  int64_t steps_per_epoch() const override { return others_->steps_per_epoch(); }
-  int64_t examples() const override { return others_->examples(); }
 
  private:
-  std::unique_ptr<Feed> others_;
+  Examples examples_of(Examples batch) override {
+    if (!states_.defined()) states_ = compute_();
+    batch.tensors.emplace_back("states", rows_of(states_, batch.numbers));
+    return batch;
+  }
+
   std::function<Tensor()> compute_;
   Tensor states_;
 };

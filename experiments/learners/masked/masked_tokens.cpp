@@ -64,17 +64,16 @@ Hidden hide(std::span<int64_t> row, const bool* real, const MaskingOptions& opti
 }  // namespace
 
 MaskedFeed::MaskedFeed(std::unique_ptr<Feed> feed, MaskingOptions options, uint64_t seed, Masks masks)
-    : feed_(std::move(feed)), options_(checked(std::move(options))), seed_(seed), masks_(masks) {}
+    : FeedOver(std::move(feed)), options_(checked(std::move(options))), seed_(seed), masks_(masks) {}
 
 void MaskedFeed::go_to(int64_t step) {
-  feed_->go_to(step);
+  FeedOver::go_to(step);
   step_ = step;
 }
 
-Examples MaskedFeed::next() {
-  const int64_t epoch = masks_ == Masks::fixed ? 0 : step_ / feed_->steps_per_epoch();
+Examples MaskedFeed::examples_of(Examples given) {
+  const int64_t epoch = masks_ == Masks::fixed ? 0 : step_ / steps_per_epoch();
   ++step_;
-  Examples given = feed_->next();
   Examples examples{{}, std::move(given.numbers)};
   Tensor ids;
   const bool* real = nullptr;

@@ -21,7 +21,7 @@
 #include <memory>
 #include <vector>
 
-#include "experiments/learners/examples.h"
+#include "experiments/learners/feeds.h"
 #include "experiments/learners/objective.h"
 
 namespace bochner {
@@ -45,17 +45,15 @@ enum class Masks : unsigned char {
 /// tokens, and others, which stay; its `labels` go. New are, i64 (n, hidden), `places` of the tokens to be named, in
 /// order, and `labels`, what they were. `hidden` is that of the example with most; where others have fewer, the last
 /// places are 0 and their labels kNoLabel.
-class MaskedFeed final : public Feed {
+class MaskedFeed final : public FeedOver {
  public:
   /// An Error if shares are no shares, or `mask` or `vocabulary` is missing.
   MaskedFeed(std::unique_ptr<Feed> feed, MaskingOptions options, uint64_t seed, Masks masks);
-  Examples next() override;
   void go_to(int64_t step) override;
-  int64_t steps_per_epoch() const override { return feed_->steps_per_epoch(); }
-  int64_t examples() const override { return feed_->examples(); }
 
  private:
-  std::unique_ptr<Feed> feed_;
+  Examples examples_of(Examples given) override;
+
   MaskingOptions options_;
   uint64_t seed_;
   Masks masks_;

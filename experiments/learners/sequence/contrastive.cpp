@@ -37,8 +37,7 @@ class ContrastiveModel final : public Module {
 
 }  // namespace
 
-Examples PlacesInBatch::next() {
-  Examples pairs = pairs_->next();
+Examples PlacesInBatch::examples_of(Examples pairs) {
   for (auto& [name, tensor] : pairs.tensors) {
     if (name == "labels") tensor = Tensor::arange(pairs.size());
   }

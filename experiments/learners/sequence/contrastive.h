@@ -12,16 +12,9 @@
 namespace bochner::sequence {
 
 /// Batches of pairs whose `labels` are the pairs' places in the batch, 0 ... n - 1.
-class PlacesInBatch final : public Feed {
- public:
-  explicit PlacesInBatch(std::unique_ptr<Feed> pairs) : pairs_(std::move(pairs)) {}
-  Examples next() override;
-  void go_to(int64_t step) override { pairs_->go_to(step); }
-  int64_t steps_per_epoch() const override { return pairs_->steps_per_epoch(); }
-  int64_t examples() const override { return pairs_->examples(); }
-
- private:
-  std::unique_ptr<Feed> pairs_;
+class PlacesInBatch final : public FeedOver {
+  using FeedOver::FeedOver;
+  Examples examples_of(Examples pairs) override;
 };
 
 /// L of the scores s (n, n): the class of a first text is the place of its second one. It is no mean over examples,

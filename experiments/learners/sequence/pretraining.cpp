@@ -42,8 +42,7 @@ std::vector<int64_t> counts_of_tokens(const Dataset& texts, const Task& task) {
 
 }  // namespace
 
-Examples TextsOfPairs::next() {
-  const Examples pairs = pairs_->next();
+Examples TextsOfPairs::examples_of(Examples pairs) {
   Examples texts;
   for (const char* name : {"ids", "mask"}) {
     const Tensor both = pairs.at(name);  // (n, 2, length)

@@ -9,16 +9,13 @@ namespace bochner::sequence {
 
 /// The two texts of pairs as examples of their own, so that a batch of n pairs becomes one of 2 n texts: `ids` and
 /// `mask` (2 n, length), without labels. Example 2 i + s is text s of pair i.
-class TextsOfPairs final : public Feed {
+class TextsOfPairs final : public FeedOver {
  public:
-  explicit TextsOfPairs(std::unique_ptr<Feed> pairs) : pairs_(std::move(pairs)) {}
-  Examples next() override;
-  void go_to(int64_t step) override { pairs_->go_to(step); }
-  int64_t steps_per_epoch() const override { return pairs_->steps_per_epoch(); }
-  int64_t examples() const override { return 2 * pairs_->examples(); }
+  using FeedOver::FeedOver;
+  int64_t examples() const override { return 2 * FeedOver::examples(); }
 
  private:
-  std::unique_ptr<Feed> pairs_;
+  Examples examples_of(Examples pairs) override;
 };
 
 /// The trunk with scores of tokens on it, trained on the texts of a task, whose labels it does not see. In checkpoints

@@ -6,12 +6,9 @@
 
 namespace bochner::sequence {
 
-Examples TokenFeed::next() {
-  Batch batch = loader_.next();
+Examples TokenFeed::examples_of(Batch batch) {
   return {{{"ids", batch.ids}, {"mask", batch.mask}, {"labels", batch.labels}}, std::move(batch.examples)};
 }
-
-void TokenFeed::go_to(int64_t step) { loader_.go_to(step); }
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "datasets/loader.h"
 #include "datasets/task.h"
+#include "experiments/learners/feeds.h"
 #include "experiments/learners/learner.h"
 #include "experiments/learners/task.h"
 #include "layers/models/encoder.h"
@@ -13,17 +13,9 @@
 namespace bochner::sequence {
 
 /// Batches of a Loader: `ids` and `mask` (n, length), of pairs (n, 2, length), and `labels` (n).
-class TokenFeed final : public Feed {
- public:
-  TokenFeed(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)
-      : loader_(std::move(dataset), options) {}
-  Examples next() override;
-  void go_to(int64_t step) override;
-  int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
-  int64_t examples() const override { return loader_.dataset().size(); }
-
- private:
-  Loader loader_;
+class TokenFeed final : public LoaderFeed {
+  using LoaderFeed::LoaderFeed;
+  Examples examples_of(Batch batch) override;
 };
 
 /// The model of a task: a SequenceClassifier, of pairs a PairClassifier, and how it is called.

@@ -160,11 +160,9 @@ class Neighbours final : public Module {
 };
 
 /// Adds `next`: 1 where the second token is not 3 or 4.
-class WithNext final : public Feed {
- public:
-  explicit WithNext(std::unique_ptr<Feed> feed) : feed_(std::move(feed)) {}
-  Examples next() override {
-    Examples examples = feed_->next();
+class WithNext final : public FeedOver {
+  using FeedOver::FeedOver;
+  Examples examples_of(Examples examples) override {
     const Tensor next = Tensor::zeros({examples.size()}, DType::i64);
     const Tensor ids = examples.at("ids");
     for (int64_t i = 0; i < examples.size(); ++i) {
@@ -173,12 +171,6 @@ class WithNext final : public Feed {
     examples.tensors.emplace_back("next", next);
     return examples;
   }
-  void go_to(int64_t step) override { feed_->go_to(step); }
-  int64_t steps_per_epoch() const override { return feed_->steps_per_epoch(); }
-  int64_t examples() const override { return feed_->examples(); }
-
- private:
-  std::unique_ptr<Feed> feed_;
 };
 
 Problem problem_of(const RunOptions& run, bool next = false, int64_t test_batch = 16) {
