@@ -38,11 +38,8 @@ void run(pretrain::Config& config, Session& session) {
   const text::TokenCache cache = cache_of(config, say);
   config.settle(session.fields, cache.train.tokens / pretrain::piece_length(config));
   session.after_run = [&](RunRecord& record) {
-    const uint64_t before = config.run.seed;
-    config.run.seed = record.seed;
     const std::filesystem::path model = pretrain::model_folder(record.folder);
     pretrain::save_model(config, cache, record.folder, model);
-    config.run.seed = before;
     const double tokens = record.result.samples_per_second() * static_cast<double>(config.max_length);
     record.derived.emplace_back("tokens_per_second", tokens);
     session.log.info("{:.0f} tokens per second; the model is in {}", tokens, model.string());

@@ -128,12 +128,9 @@ Problem problem_of(const Config& config, const Data& data) {
 }
 
 /// The true potential, the learned one and the particles' density, as PNG files and for the report.
-ReportFigure drawn(Config& config, const RunRecord& record) {
-  const uint64_t before = config.run.seed;
-  config.run.seed = record.seed;
+ReportFigure drawn(const Config& config, const RunRecord& record) {
   const auto model = coordinates::siren_of(
       config.run, coordinates::siren_options(config.model, config.run.attention, SirenOptions::Activation::tanh, 2));
-  config.run.seed = before;
   load_module(*model, State::load(record.folder / kCheckpointBest));
   const System system = config.system();
   Tensor x = Tensor::empty({kPicture * kPicture, 2}, DType::f64);
