@@ -49,7 +49,7 @@ std::string weights(const std::filesystem::path& checkpoint) {
 /// The record of a run without its times.
 std::string record(const std::filesystem::path& folder) {
   std::string text;
-  for (const MetricsLine& line : parse_metrics(contents(folder / "metrics.jsonl")).lines) {
+  for (const MetricsLine& line : parse_metrics(contents(folder / "metrics.jsonl"))) {
     text += std::to_string(line.step) + " " + line.split;
     for (const auto& [name, value] : line.metrics) {
       if (name != "seconds") text += fmt::format(" {} {}", name, value);

@@ -19,7 +19,7 @@ using test::TemporaryFolder;
 /// Lines of a text without the values of time, which no two runs share.
 std::string without_times(const std::string& jsonl) {
   std::string text;
-  for (const MetricsLine& line : parse_metrics(jsonl).lines) {
+  for (const MetricsLine& line : parse_metrics(jsonl)) {
     Metrics kept;
     for (const auto& value : line.metrics) {
       if (value.first != "seconds") kept.push_back(value);
@@ -140,7 +140,7 @@ TEST(Program, ARunLeavesACompleteFolder) {
   const double valid = results["metrics"]["valid"]["loss"];
   EXPECT_NEAR(results["metrics"]["test"]["loss"].get<double>(), valid + 1, 1e-12);
   EXPECT_LE(valid, results["metrics"]["last"]["valid"]["loss"].get<double>());
-  for (const MetricsLine& line : parse_metrics(contents(run / "metrics.jsonl")).lines) {
+  for (const MetricsLine& line : parse_metrics(contents(run / "metrics.jsonl"))) {
     if (line.split == "valid") {
       EXPECT_LE(valid, *find_metric(line.metrics, "loss"));
     }

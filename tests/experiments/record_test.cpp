@@ -8,11 +8,11 @@
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/program/run.h"
 #include "experiments/common/run/data_record.h"
-#include "experiments/common/run/events.h"
 #include "experiments/common/run/metrics.h"
 #include "experiments/common/run/results.h"
 #include "experiments/common/run/state.h"
 #include "experiments/common/run/stored_run.h"
+#include "tests/experiments/events.h"
 #include "tests/experiments/process.h"
 #include "tests/message_of.h"
 
@@ -59,14 +59,14 @@ TEST(Metrics, ACutLineAndLaterStepsAreCutOff) {
   }
   const std::string all = contents(path);
   test::put(path, all + "{\"step\": 40, \"spl");
-  EXPECT_EQ(parse_metrics(contents(path)).lines.size(), 3U);
+  EXPECT_EQ(parse_metrics(contents(path)).size(), 3U);
   { const MetricsFile file(path, marks[2]); }
   EXPECT_EQ(contents(path), all);
   {
     MetricsFile file(path, marks[1]);
     file.write(21, "valid", {});
   }
-  const auto lines = parse_metrics(contents(path)).lines;
+  const auto lines = parse_metrics(contents(path));
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_EQ(lines[1].step, 20);
   EXPECT_EQ(lines[2].split, "valid");
@@ -79,7 +79,7 @@ TEST(Metrics, ACutLineAndLaterStepsAreCutOff) {
     EXPECT_EQ(contents(path), other);
   }
   test::put(path, all.substr(0, 40) + std::string(1, '\0') + all.substr(41));  // damage in the middle
-  EXPECT_LT(parse_metrics(contents(path)).lines.size(), 3U);
+  EXPECT_LT(parse_metrics(contents(path)).size(), 3U);
 }
 
 TEST(Metrics, WhatALinkLeadsToIsNotCut) {
@@ -104,7 +104,7 @@ TEST(Results, DeepValuesAreRefused) {
   }
   EXPECT_THROW(parse_metrics_json(fmt::format(R"({{"loss": {}}})", deep), "file"), Error);
   EXPECT_THROW(parse_data_json(deep, "file"), Error);
-  EXPECT_TRUE(parse_metrics(fmt::format(R"({{"step": 1, "split": "train", "loss": {}}})", deep) + "\n").lines.empty());
+  EXPECT_TRUE(parse_metrics(fmt::format(R"({{"step": 1, "split": "train", "loss": {}}})", deep) + "\n").empty());
 }
 
 TEST(Results, NameOnlyFilesOfTheirFolder) {
@@ -162,7 +162,7 @@ TEST(Events, ReadBackAndCutAtAStep) {
     }
   }
   const std::string all = contents(path);
-  const Events events = parse_events(bytes_of(all));
+  const test::Events events = test::parse_events(bytes_of(all));
   ASSERT_EQ(events.events.size(), 4U);
   EXPECT_EQ(events.events[0].tag, "");
   EXPECT_EQ(events.events[3].step, 300);
@@ -173,10 +173,10 @@ TEST(Events, ReadBackAndCutAtAStep) {
   EXPECT_EQ(contents(path), all.substr(0, static_cast<size_t>(events.ends[2])));
   // Wherever it is cut and whichever byte is changed, the records before stay and nothing is read beyond.
   for (size_t cut = 0; cut < all.size(); ++cut) {
-    EXPECT_LE(parse_events(bytes_of(all.substr(0, cut))).events.size(), 3U);
+    EXPECT_LE(test::parse_events(bytes_of(all.substr(0, cut))).events.size(), 3U);
     std::string changed = all;
     changed[cut] = static_cast<char>(changed[cut] ^ 0x40);
-    EXPECT_LE(parse_events(bytes_of(changed)).events.size(), 3U) << cut;
+    EXPECT_LE(test::parse_events(bytes_of(changed)).events.size(), 3U) << cut;
   }
 }
 

@@ -1,5 +1,5 @@
 // Any bytes as an event file: first as they are, then as the contents of a whole record, which checksums would guard.
-#include "experiments/common/run/events.h"
+#include "tests/experiments/events.h"
 
 #include "tests/fuzz/fuzz.h"
 
@@ -8,7 +8,7 @@ using namespace bochner;  // NOLINT: a program of its own
 namespace {
 
 void read(Bytes bytes) {
-  const Events events = parse_events(bytes);
+  const test::Events events = test::parse_events(bytes);
   fuzz::must(events.events.size() == events.ends.size(), "an end to each event");
   int64_t end = 0;
   for (const int64_t next : events.ends) {

@@ -216,7 +216,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
   run.data = identity.data;
   run.init = identity.init;
   const std::vector<std::byte> metrics = read_file(folder / "metrics.jsonl");
-  run.curves = parse_metrics(text_of(metrics)).lines;
+  run.curves = parse_metrics(text_of(metrics));
 
   std::vector<ReportFigure> own;
   if (session.after_run) own = session.after_run(run);

@@ -11,19 +11,20 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "engine/io/bytes.h"
 #include "experiments/common/run/append_file.h"
 
 namespace bochner {
+
+/// Now.
+double seconds_since_1970();
 
 /// CRC-32C (Castagnoli), and as a TFRecord holds it.
 uint32_t crc32c(std::string_view bytes);
 uint32_t masked_crc32c(std::string_view bytes);
 
 struct ScalarEvent {
-  double wall_time = 0;  ///< seconds since 1970
+  double wall_time = 0;  ///< seconds_since_1970()
   int64_t step = 0;
   std::string tag{};  ///< `loss/train`; empty for the event that opens a file
   float value = 0;
@@ -31,13 +32,6 @@ struct ScalarEvent {
 
 /// One record.
 std::string format_event(const ScalarEvent& event);
-
-/// The events of a file up to the first record that is damaged, as a crash leaves one.
-struct Events {
-  std::vector<ScalarEvent> events;
-  std::vector<int64_t> ends;  ///< of each record, in bytes
-};
-Events parse_events(Bytes bytes);
 
 class EventsFile {
  public:

@@ -123,18 +123,15 @@ Metrics metrics_of(const Json& json, const std::string& file) {
   return metrics;
 }
 
-MetricsText parse_metrics(std::string_view text) {
-  MetricsText result;
-  int64_t offset = 0;
+std::vector<MetricsLine> parse_metrics(std::string_view text) {
+  std::vector<MetricsLine> lines;
   for (size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
     MetricsLine line;
     if (!parse_line(text.substr(0, end), line)) break;
-    offset += static_cast<int64_t>(end) + 1;
-    result.lines.push_back(std::move(line));
-    result.ends.push_back(offset);
+    lines.push_back(std::move(line));
     text.remove_prefix(end + 1);
   }
-  return result;
+  return lines;
 }
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, const FileMark& keep) : file_(path, keep) {}

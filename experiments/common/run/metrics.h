@@ -42,11 +42,7 @@ struct MetricsLine {
 };
 
 /// The lines of a metrics.jsonl up to the first that is damaged, as a crash leaves one.
-struct MetricsText {
-  std::vector<MetricsLine> lines;
-  std::vector<int64_t> ends;  ///< of each line, in bytes
-};
-MetricsText parse_metrics(std::string_view text);
+std::vector<MetricsLine> parse_metrics(std::string_view text);
 
 class MetricsFile {
  public:

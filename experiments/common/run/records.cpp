@@ -1,6 +1,5 @@
 #include "experiments/common/run/records.h"
 
-#include <chrono>
 #include <filesystem>
 
 namespace bochner {
@@ -8,10 +7,6 @@ namespace {
 
 /// The prefix of values of checkpoint-last that hold the size of a file.
 constexpr const char* kMarkOf = "run.file.";
-
-double wall_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 /// Where the file continues; at its beginning if somebody removed it.
 FileMark mark_of(const RunFolder& folder, const State& before, int64_t step, const std::string& file, Log& log) {
@@ -35,8 +30,10 @@ void Records::write(int64_t step, const std::string& split, const Metrics& value
   if (!metrics_) return;
   metrics_->write(step, split, values);
   for (const auto& [name, value] : values) {
-    events_->write(
-        {.wall_time = wall_time(), .step = step, .tag = name + "/" + split, .value = static_cast<float>(value)});
+    events_->write({.wall_time = seconds_since_1970(),
+                    .step = step,
+                    .tag = name + "/" + split,
+                    .value = static_cast<float>(value)});
   }
 }
 

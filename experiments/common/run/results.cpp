@@ -186,7 +186,7 @@ RunRecord read_run(const std::filesystem::path& folder) {
   }
   run.config = read_text(folder / "config.ini");
   const std::filesystem::path curves = folder / "metrics.jsonl";
-  if (std::filesystem::exists(curves)) run.curves = parse_metrics(read_text(curves)).lines;
+  if (std::filesystem::exists(curves)) run.curves = parse_metrics(read_text(curves));
   return run;
 }
 
