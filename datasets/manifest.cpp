@@ -91,7 +91,7 @@ std::string format_manifest(const Manifest& manifest) {
 
 Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / Manifest::kFileName;
-  return parse_manifest(text_of(read_file(path, kLargestManifest)), path.string());
+  return parse_manifest(read_text(path, kLargestManifest), path.string());
 }
 
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest) {

@@ -142,6 +142,11 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, int64_t limi
   return bytes;
 }
 
+std::string read_text(const std::filesystem::path& path, int64_t limit) {
+  const std::vector<std::byte> bytes = read_file(path, limit);
+  return std::string(text_of(bytes));
+}
+
 AtomicFile::AtomicFile(const std::filesystem::path& path, Links links) : name_(path.string()), target_(path) {
   struct stat old {};
   const int found = links == Links::followed ? stat(target_.c_str(), &old) : lstat(target_.c_str(), &old);

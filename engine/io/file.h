@@ -58,6 +58,9 @@ class InputFile final : public ByteSource {
 std::vector<std::byte> read_file(const std::filesystem::path& path,
                                  int64_t limit = std::numeric_limits<int64_t>::max());
 
+/// The same as text.
+std::string read_text(const std::filesystem::path& path, int64_t limit = std::numeric_limits<int64_t>::max());
+
 /// What becomes of a symbolic link that a new file is to replace: its target is replaced, as a person who names it
 /// wants, or the link itself, where the program chose the name and somebody else may have put a link there.
 enum class Links : unsigned char { followed, replaced };

@@ -12,6 +12,7 @@
 #include "experiments/common/config/ini.h"
 #include "experiments/common/program/figures.h"
 #include "experiments/common/report/spread.h"
+#include "experiments/common/run/run_folder.h"
 #include "experiments/common/run/state.h"
 #include "experiments/learners/rows/mnist.h"
 #include "experiments/learners/rows/problem.h"
@@ -68,7 +69,7 @@ std::string value_of(const std::vector<IniEntry>& entries, const std::string& na
 Trained trained_of(rows::Config& of, const std::string& experiment, const std::string& protocol,
                    const std::filesystem::path& folder, const std::string& tables, Log& log) {
   Fields fields = Fields::of(of);
-  std::vector<std::string> arguments = {"--config=" + (folder / "config.ini").string()};
+  std::vector<std::string> arguments = {"--config=" + (folder / kConfig).string()};
   if (!tables.empty() && !std::filesystem::exists(tables)) fail("--tables={}: there is no such file or folder", tables);
   if (!tables.empty()) arguments.push_back("--data=" + tables);
   const Resources complete{.presets = {{protocol, ""}}, .paper = {}};  // config.ini states every setting of its preset
@@ -90,8 +91,7 @@ Trained trained(const Config& config, Log& log) {
   const std::filesystem::path folder = config.run.data;
   if (config.run.data.empty()) fail("bundle: no run is given; name its folder with --data=runs/uci/NAME");
   if (!holds_run(folder)) fail("bundle: {}; train one with ./run uci or ./run mnist", no_run_in(folder));
-  const std::vector<std::byte> text = read_file(folder / "config.ini");
-  const std::vector<IniEntry> ini = parse_ini(text_of(text), (folder / "config.ini").string());
+  const std::vector<IniEntry> ini = parse_ini(read_text(folder / kConfig), (folder / kConfig).string());
   const std::string experiment = value_of(ini, "experiment");
   const std::string protocol = value_of(ini, "preset");
   uci_experiment::Config uci;

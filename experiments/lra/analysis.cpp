@@ -15,6 +15,7 @@
 #include "experiments/common/report/report.h"
 #include "experiments/common/report/table.h"
 #include "experiments/common/run/answer.h"
+#include "experiments/common/run/run_folder.h"
 #include "experiments/learners/analysis/covariances.h"
 #include "experiments/learners/analysis/instability.h"
 #include "experiments/learners/analysis/noise.h"
@@ -258,7 +259,7 @@ class Analysis {
   /// Of the seconds of the run; 0 if steps end it, or if it has not ended.
   double share_of_a_step() const {
     const std::filesystem::path folder = config_.analyse;
-    if (config_.run.seconds == 0 || !std::filesystem::exists(folder / "results.json")) return 0;
+    if (config_.run.seconds == 0 || !std::filesystem::exists(folder / kResults)) return 0;
     const TrainResult result = read_run(folder).result;
     return result.steps == 0 ? 0 : result.train_seconds / static_cast<double>(result.steps) / config_.run.seconds;
   }

@@ -1,6 +1,7 @@
 // Pretraining of a BERT on any text: hidden tokens, and on request the next sentence.
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/run.h"
+#include "experiments/common/run/run_folder.h"
 #include "experiments/learners/task.h"
 #include "experiments/pretrain/problem.h"
 
@@ -20,7 +21,7 @@ void export_run(const pretrain::Config& config, const Say& say) {
   const std::filesystem::path run = config.exported;
   const std::filesystem::path model = pretrain::model_folder(run);
   const std::filesystem::path to = config.folder();
-  if (std::filesystem::exists(run / "results.json") && std::filesystem::exists(model)) {
+  if (std::filesystem::exists(run / kResults) && std::filesystem::exists(model)) {
     std::filesystem::create_directories(to);
     std::filesystem::copy(model, to, std::filesystem::copy_options::recursive);
   } else {

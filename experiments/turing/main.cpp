@@ -40,18 +40,12 @@ struct Config {
   }
 };
 
-std::string text_of(const std::filesystem::path& path) {
-  std::string text;
-  for (const std::byte byte : read_file(path)) text += static_cast<char>(byte);
-  return text;
-}
-
 void run(Config& config, Session& session) {
   const auto& all = turing::examples();
   const auto example = std::find_if(all.begin(), all.end(), [&](const auto& e) { return e.name == config.run.task; });
   const bool own = !config.machine.empty();
   if (own && config.input.empty()) fail("turing: --machine needs an --input");
-  const turing::Machine machine = own ? turing::Machine::parse(config.machine, text_of(config.machine))
+  const turing::Machine machine = own ? turing::Machine::parse(config.machine, read_text(config.machine))
                                       : turing::Machine::parse(example->name, example->text);
   const std::vector<int64_t> input = machine.read(config.input.empty() ? example->input : config.input);
 

@@ -101,11 +101,11 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
   }
   const std::string config = config_ini(session.experiment, session.fields);
   pictures.push_back({"Settings", "<pre>" + html_escaped(config) + "</pre>"});
-  write_file_atomically(folder / "results.json", json_text(results, 1) + "\n");
+  write_file_atomically(folder / kResults, json_text(results, 1) + "\n");
   const std::string title = fmt::format("{}: {}", session.experiment.name, options.task);
-  write_file_atomically(folder / "report.html", report_html(title, {}, {}, pictures));
-  write_file_atomically(folder / "config.ini", config);
-  if (prints) fmt::print("{}\n", (folder / "report.html").string());
+  write_file_atomically(folder / kReport, report_html(title, {}, {}, pictures));
+  write_file_atomically(folder / kConfig, config);
+  if (prints) fmt::print("{}\n", (folder / kReport).string());
 }
 
 }  // namespace bochner

@@ -182,8 +182,7 @@ class Program {
       if (options.dump_config) warn(loaded.warnings);
       if (tells(fields, options)) return;
       if (asked_) {
-        const std::vector<std::byte> stored = read_file(asked_->config());
-        warn(require_same_model(fields, std::string(text_of(stored)), asked_->config().string(), asked_->option,
+        warn(require_same_model(fields, read_text(asked_->config()), asked_->config().string(), asked_->option,
                                 /*trains=*/asked_->option != "evaluate" && asked_->option != "predict"));
       }
       if (!experiment_.trains) require_measurement(experiment_, fields, options);
@@ -194,7 +193,7 @@ class Program {
       }
       warn(loaded.warnings);
       if (!asked_) warn(fields.warnings());
-      if (asked_ && !std::filesystem::exists(asked_->folder / "results.json")) {
+      if (asked_ && !std::filesystem::exists(asked_->folder / kResults)) {
         log_.warning("--{}: the run {} is not finished; its best model so far is taken", asked_->option,
                      asked_->folder.string());
       }
@@ -335,9 +334,9 @@ class Program {
     if (records_.empty() || !comm_.is_first()) return;
     const StopNote note("interrupted while the report was written; the runs are complete");
     const PaperTable papers = PaperTable::parse(experiment_.resources.paper);
-    std::filesystem::path report = records_.front().folder / "report.html";
+    std::filesystem::path report = records_.front().folder / kReport;
     if (!folder_.empty()) {
-      report = folder_ / "report.html";
+      report = folder_ / kReport;
       write_file_atomically(report,
                             report_html(title_of(records_), records_, papers, figures_of(experiment_, records_)));
     }
@@ -362,7 +361,7 @@ class Program {
   struct Asked {
     std::string option;
     std::filesystem::path folder;
-    std::filesystem::path config() const { return folder / "config.ini"; }
+    std::filesystem::path config() const { return folder / kConfig; }
   };
   std::optional<Asked> asked_;
 };

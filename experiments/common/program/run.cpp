@@ -14,6 +14,7 @@
 #include "experiments/common/run/answer.h"
 #include "experiments/common/run/data_record.h"
 #include "experiments/common/run/init.h"
+#include "experiments/common/run/run_folder.h"
 #include "experiments/common/run/stored_run.h"
 
 namespace bochner {
@@ -45,7 +46,7 @@ RunFolder folder_of(const Session& session, bool many) {
 /// Continues the run in the folder: its id and config.ini, which must agree with the current settings. Returns whether
 /// the run becomes longer.
 bool read_identity(const Session& session, const RunFolder& folder, RunIdentity& identity) {
-  const std::string file = (folder / "config.ini").string();
+  const std::string file = (folder / kConfig).string();
   identity.config = trusted_config(folder.path());
   if (!std::filesystem::exists(file)) write_file_atomically(file, identity.config);
   identity.id = id_of_config(identity.config, file);
@@ -146,7 +147,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
   const std::optional<StoredRun> stored = StoredRun::of(folder.path());
   const bool resumes = holds_run(folder.path());
   const bool longer = resumes && read_identity(session, folder, identity);
-  if (std::filesystem::exists(folder / "results.json")) {
+  if (std::filesystem::exists(folder / kResults)) {
     RunRecord finished = read_run(folder.path());
     if (!longer) {
       session.log.info("{} is finished already", folder.path().string());
@@ -154,7 +155,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
       comm.broadcast(kFinished);
       return finished;
     }
-    if (!std::filesystem::exists(folder / "checkpoint-last"))
+    if (!std::filesystem::exists(folder / kCheckpointLast))
       fail(
           "--resume: {} is finished, and its checkpoint-last, from which it would go on, is missing; restore that file",
           folder.path().string());
@@ -215,8 +216,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
   run.host = host_name();
   run.data = identity.data;
   run.init = identity.init;
-  const std::vector<std::byte> metrics = read_file(folder / "metrics.jsonl");
-  run.curves = parse_metrics(text_of(metrics));
+  run.curves = parse_metrics(read_text(folder / kMetrics));
 
   std::vector<ReportFigure> own;
   if (session.after_run) own = session.after_run(run);
@@ -224,8 +224,8 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
   figures.insert(figures.end(), own.begin(), own.end());
   const PaperTable papers = PaperTable::parse(session.experiment.resources.paper);
   const std::string title = fmt::format("{}: {}", session.experiment.name, run_name(options));
-  write_file_atomically(folder / "report.html", report_html(title, {run}, papers, figures));
-  write_file_atomically(folder / "results.json", results_json(run, papers));  // last: it marks the run as complete
+  write_file_atomically(folder / kReport, report_html(title, {run}, papers, figures));
+  write_file_atomically(folder / kResults, results_json(run, papers));  // last: it marks the run as complete
   return run;
 }
 

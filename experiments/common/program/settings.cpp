@@ -192,7 +192,7 @@ void refuse_folder_to_resume(const Assignments& command_line) {
   }
 }
 
-std::string config_in(const std::string& out) { return (std::filesystem::path(out) / "config.ini").string(); }
+std::string config_in(const std::string& out) { return (std::filesystem::path(out) / kConfig).string(); }
 
 /// The config.ini of the run in the folder; empty if there are several below it, as each is compared with its own.
 std::string config_to_resume(const std::string& out) {

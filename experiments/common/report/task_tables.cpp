@@ -37,8 +37,7 @@ std::string title_of_protocol(const RunRecord& run) {
 /// What the file says the run is of; empty where it is no record of training.
 std::string trained_by(const fs::path& results) {
   constexpr int64_t kLargest = int64_t{1} << 26;
-  const std::vector<std::byte> bytes = read_file(results, kLargest);
-  const nlohmann::json json = nlohmann::json::parse(text_of(bytes), nullptr, false);
+  const nlohmann::json json = nlohmann::json::parse(read_text(results, kLargest), nullptr, false);
   if (json.is_discarded())
     fail("--table: {} is damaged; remove it, or continue its run with --resume", results.string());
   if (!json.is_object() || !json.contains("metrics")) return "";
@@ -52,7 +51,7 @@ std::set<fs::path> run_folders(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     if (!fs::is_directory(folder)) fail("--table: there is no folder {}", folder);
     const auto add = [&](const fs::path& path) {
-      if (fs::exists(path / "results.json") || fs::exists(path / "config.ini")) found.insert(fs::canonical(path));
+      if (holds_run(path)) found.insert(fs::canonical(path));
     };
     add(folder);
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -196,11 +195,11 @@ FoundRuns runs_below(const std::vector<std::string>& folders, const std::string&
   FoundRuns found;
   std::map<std::string, std::string> known;
   for (const fs::path& folder : run_folders(folders)) {
-    if (!fs::exists(folder / "results.json")) {
-      if (holds_run(folder)) found.unfinished.push_back(folder.string());
+    if (!fs::exists(folder / kResults)) {
+      found.unfinished.push_back(folder.string());
       continue;
     }
-    if (trained_by(folder / "results.json") != experiment) continue;
+    if (trained_by(folder / kResults) != experiment) continue;
     RunRecord run = read_run(folder);
     const std::string what =
         fmt::format("{}, {} with {}, seed {}", title_of_protocol(run), run.task, run.attention, run.seed);

@@ -5,6 +5,7 @@
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "experiments/common/process/output.h"
+#include "experiments/common/run/run_folder.h"
 
 namespace bochner {
 namespace {
@@ -44,12 +45,9 @@ void write_answers(const RunOptions& options, const std::filesystem::path& folde
 }  // namespace
 
 State best_of(const std::filesystem::path& folder) {
-  const std::filesystem::path best = folder / "checkpoint-best";
-  const std::filesystem::path last = folder / "checkpoint-last";
-  if (!std::filesystem::exists(best) && !std::filesystem::exists(last)) {
-    fail("{} holds no checkpoint yet", folder.string());
-  }
-  return State::load(std::filesystem::exists(best) ? best : last);
+  const std::filesystem::path checkpoint = checkpoint_in(folder);
+  if (checkpoint.empty()) fail("{} holds no checkpoint yet", folder.string());
+  return State::load(checkpoint);
 }
 
 bool asks_a_run(const RunOptions& options) { return !options.evaluate.empty() || !options.predict.empty(); }

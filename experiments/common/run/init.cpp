@@ -18,9 +18,7 @@ namespace fs = std::filesystem;
 fs::path weights_of(const fs::path& from) {
   if (!fs::exists(from)) fail("--init: there is no {}; name the folder of a run, or a safetensors file", from.string());
   if (!fs::is_directory(from)) return from;
-  for (const char* name : {"checkpoint-best", "checkpoint-last"}) {
-    if (fs::exists(from / name)) return from / name;
-  }
+  if (const fs::path checkpoint = checkpoint_in(from); !checkpoint.empty()) return checkpoint;
   if (!holds_run(from)) fail("--init: {}; a safetensors file can be named, too", no_run_in(from));
   fail("--init: {} holds no checkpoint; name the folder of a run, or a safetensors file", from.string());
 }

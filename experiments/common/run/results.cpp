@@ -14,6 +14,7 @@
 #include "engine/parallel.h"
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/run/data_record.h"
+#include "experiments/common/run/run_folder.h"
 #include "experiments/common/run/stored_run.h"
 
 namespace bochner {
@@ -23,11 +24,7 @@ using Json = nlohmann::ordered_json;
 
 Json json_of(const Metrics& metrics) { return Json::parse(metrics_json(metrics)); }
 
-std::string read_text(const std::filesystem::path& path) {
-  constexpr int64_t kLargest = int64_t{1} << 30;
-  const std::vector<std::byte> bytes = read_file(path, kLargest);
-  return std::string(text_of(bytes));
-}
+constexpr int64_t kLargestRecord = int64_t{1} << 30;
 
 /// `"xxh3_128": "..."\n}\n` ends the file: the hash of all of it with zeros for these digits.
 constexpr const char* kHashKey = "xxh3_128";
@@ -131,11 +128,11 @@ std::string host_name() {
 }
 
 RunRecord read_run(const std::filesystem::path& folder) {
-  const std::string file = (folder / "results.json").string();
+  const std::string file = (folder / kResults).string();
   RunRecord run;
   run.folder = folder;
   try {
-    const std::string text = read_text(file);
+    const std::string text = read_text(file, kLargestRecord);
     const Json json = parse_json(text, file);
     if (json.contains("schema") || json.contains(kHashKey)) require_hash(text, json, file);
     run.id = json.value("run", "");
@@ -184,9 +181,9 @@ RunRecord read_run(const std::filesystem::path& folder) {
   } catch (const Json::exception& error) {
     fail("{}: {}", file, error.what());
   }
-  run.config = read_text(folder / "config.ini");
-  const std::filesystem::path curves = folder / "metrics.jsonl";
-  if (std::filesystem::exists(curves)) run.curves = parse_metrics(read_text(curves));
+  run.config = read_text(folder / kConfig, kLargestRecord);
+  const std::filesystem::path curves = folder / kMetrics;
+  if (std::filesystem::exists(curves)) run.curves = parse_metrics(read_text(curves, kLargestRecord));
   return run;
 }
 

@@ -34,7 +34,14 @@ std::vector<std::string> folders_of_runs_below(const std::filesystem::path& path
 // Any of them shows a run: even if one was lost, a new run must not be mixed with the rest of the old one.
 bool holds_run(const std::filesystem::path& path) {
   const auto exists = [&](const char* name) { return std::filesystem::exists(path / name); };
-  return exists("config.ini") || exists("checkpoint-last") || exists("results.json");
+  return exists(kConfig) || exists(kCheckpointLast) || exists(kResults);
+}
+
+std::filesystem::path checkpoint_in(const std::filesystem::path& folder) {
+  for (const char* name : {kCheckpointBest, kCheckpointLast}) {
+    if (std::filesystem::exists(folder / name)) return folder / name;
+  }
+  return {};
 }
 
 RunFolder::RunFolder(const std::filesystem::path& path, bool resume) : path_(path) {

@@ -21,6 +21,7 @@ inline constexpr const char* kEvents = "events.out.tfevents.bochner";
 inline constexpr const char* kReport = "report.html";
 inline constexpr const char* kCheckpointLast = "checkpoint-last";
 inline constexpr const char* kCheckpointBest = "checkpoint-best";
+inline constexpr const char* kResults = "results.json";
 
 class RunFolder {
  public:
@@ -52,6 +53,9 @@ class RunFolder {
 /// For programs that write only at the end: an Error at once where the folder cannot be made, or nothing can be written
 /// in it. Leaves all as it was. `option` is what names the folder.
 void require_writable(const std::filesystem::path& folder, const std::string& option);
+
+/// The best checkpoint of the run in the folder; before its first evaluation the last one; empty if there is none.
+std::filesystem::path checkpoint_in(const std::filesystem::path& folder);
 
 /// Whether the folder holds a run.
 bool holds_run(const std::filesystem::path& path);

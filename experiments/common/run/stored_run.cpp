@@ -51,11 +51,6 @@ std::string hash_of(const std::string& id, const std::string& rest) { return xxh
 
 bool is_intact(const Parts& parts) { return hash_of(parts.id, parts.rest) == parts.hash; }
 
-std::string text_of_config(const fs::path& path) {
-  const std::vector<std::byte> bytes = read_file(path, kLargestConfig);
-  return std::string(text_of(bytes));
-}
-
 /// `rate is 0.3 in config.ini, 0.1 in checkpoint-last; ...`
 std::string differences(const std::string& found, const std::string& file, const std::string& stored) {
   std::map<std::string, std::pair<std::string, std::string>> values;
@@ -105,7 +100,7 @@ bool config_was_changed(const std::string& text) {
 }
 
 std::optional<StoredRun> StoredRun::of(const fs::path& folder) {
-  const fs::path path = folder / "checkpoint-last";
+  const fs::path path = folder / kCheckpointLast;
   if (!fs::exists(path)) return std::nullopt;
   const State state = State::values_of(SafetensorsFile(path));
   if (!state.values.contains("run.id")) {
@@ -127,7 +122,7 @@ std::optional<StoredRun> StoredRun::of(const fs::path& folder) {
 }
 
 std::string trusted_config(const fs::path& folder) {
-  const fs::path path = folder / "config.ini";
+  const fs::path path = folder / kConfig;
   const std::optional<StoredRun> stored = StoredRun::of(folder);
   if (!fs::exists(path)) {
     if (!stored) {
@@ -139,7 +134,7 @@ std::string trusted_config(const fs::path& folder) {
     }
     return stored->config;
   }
-  const std::string found = text_of_config(path);
+  const std::string found = read_text(path, kLargestConfig);
   if (!stored) {
     id_of_config(found, path.string());
     return found;
@@ -148,7 +143,7 @@ std::string trusted_config(const fs::path& folder) {
   const std::optional<Parts> parts = parted(found);
   if (parts && is_intact(*parts) && parts->id != stored->id) {
     fail("--resume: {} is of the run {}, but {} of the run {}; put the files of one run together again", path.string(),
-         parts->id, (folder / "checkpoint-last").string(), stored->id);
+         parts->id, (folder / kCheckpointLast).string(), stored->id);
   }
   fail(
       "--resume: {}: {}; remove it to go on as the checkpoint says, or start another run with --config {} and another "

@@ -28,8 +28,8 @@ std::optional<State> Trainer::restored() {
 void Trainer::go_on_from(const State& before, Records& records) {
   log_.info("continuing {} at step {}", folder_.path().string(), step_);
   if (is_longer_than(before)) {
-    std::filesystem::remove(folder_ / "results.json");  // which would say that the run is finished
-    save_last(records);                                 // records config.ini as it is and as it will be
+    std::filesystem::remove(folder_ / kResults);  // which would say that the run is finished
+    save_last(records);                           // records config.ini as it is and as it will be
   }
   write_config();
 }
@@ -50,7 +50,7 @@ void Trainer::save_best() {
 }
 
 void Trainer::write_config() {
-  if (comm_.is_first()) write_file_atomically(folder_ / "config.ini", identity_.config);
+  if (comm_.is_first()) write_file_atomically(folder_ / kConfig, identity_.config);
 }
 
 void Trainer::save_last(Records& records) {

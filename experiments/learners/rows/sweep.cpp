@@ -13,6 +13,7 @@
 #include "experiments/common/report/report.h"
 #include "experiments/common/report/spread.h"
 #include "experiments/common/report/table.h"
+#include "experiments/common/run/run_folder.h"
 
 namespace bochner::rows {
 namespace {
@@ -177,13 +178,13 @@ void run_sweep(Session& session, const std::filesystem::path& folder, ModelConfi
   std::vector<RunRecord> records;
   for (const Point& point : points) records.insert(records.end(), point.runs.begin(), point.runs.end());
   const std::string title = fmt::format("{}: {} over widths and features", session.experiment.name, asked.task);
-  write_file_atomically(folder / "report.html",
+  write_file_atomically(folder / kReport,
                         report_html(title, records, PaperTable::parse(session.experiment.resources.paper),
                                     {{fmt::format("Test {} against parameters", plan.best_by),
                                       "<div class=\"charts\">" + figure_of(points, plan.best_by) +
                                           "</div>\n<div class=\"wide\">" + table.html() + "</div>"}}));
   if (!session.log.shows(LogLevel::info)) return;
-  fmt::print("{}{}\n", table.text(), (folder / "report.html").string());
+  fmt::print("{}{}\n", table.text(), (folder / kReport).string());
 }
 
 }  // namespace bochner::rows
