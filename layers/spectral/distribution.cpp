@@ -9,6 +9,8 @@ namespace bochner {
 
 SpectralDistribution::SpectralDistribution(Slot slot, const Sizes& sizes, RedrawSchedule schedule)
     : Module(std::move(slot)),
+      features_(sizes.features),
+      dim_(sizes.dim),
       schedule_(schedule),
       noise_(buffer("noise", Tensor())),
       age_(buffer("age", Tensor::zeros({1}, DType::i64))) {
@@ -49,9 +51,7 @@ VariableFrequencies SpectralDistribution::frequencies(Context& context) {
 
 GaussianFrequencies::GaussianFrequencies(Slot slot, int64_t features, int64_t dim, RedrawSchedule schedule,
                                          Generator& init)
-    : SpectralDistribution(std::move(slot), {"gaussian frequencies", features, dim}, schedule),
-      features_(features),
-      dim_(dim) {
+    : SpectralDistribution(std::move(slot), {"gaussian frequencies", features, dim}, schedule) {
   start(init);
 }
 

@@ -19,7 +19,7 @@ struct RedrawSchedule {
 
 class SpectralDistribution : public Module {
  public:
-  /// M and D of the frequencies, and what an Error calls them.
+  /// What an Error calls the frequencies, their number M and their dimension D.
   struct Sizes {
     const char* name;
     int64_t features;
@@ -47,6 +47,9 @@ class SpectralDistribution : public Module {
   /// Counts a training step, and draws if it is time.
   void count(const std::function<Tensor()>& drawn);
 
+  int64_t features_;  ///< M
+  int64_t dim_;
+
  private:
   RedrawSchedule schedule_;
   Tensor& noise_;
@@ -62,10 +65,6 @@ class GaussianFrequencies : public SpectralDistribution {
  protected:
   Tensor draw(Generator& generator) override;
   VariableFrequencies transform(const Tensor& noise, bool) override { return noise; }
-
- private:
-  int64_t features_;
-  int64_t dim_;
 };
 
 }  // namespace bochner

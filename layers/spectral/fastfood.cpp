@@ -13,7 +13,6 @@ namespace bochner {
 FastFoodFrequencies::FastFoodFrequencies(Slot slot, int64_t features, int64_t dim, FastFoodOptions options,
                                          RedrawSchedule schedule, Generator& init)
     : SpectralDistribution(std::move(slot), {"fastfood", features, dim}, schedule),
-      features_(features),
       size_(next_power_of_two(dim)),
       blocks_(ceil_div(features, size_)),
       options_(options) {

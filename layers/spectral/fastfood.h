@@ -33,7 +33,6 @@ class FastFoodFrequencies : public SpectralDistribution {
  private:
   Variable diagonal(Parameter* learnt, const Tensor& noise, int64_t row) const;
 
-  int64_t features_;
   int64_t size_;  ///< P
   int64_t blocks_;
   FastFoodOptions options_;

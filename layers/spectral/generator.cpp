@@ -8,7 +8,6 @@ namespace bochner {
 GeneratedFrequencies::GeneratedFrequencies(Slot slot, int64_t features, int64_t dim, const GeneratorOptions& options,
                                            RedrawSchedule schedule, Generator& init)
     : SpectralDistribution(std::move(slot), {"generated frequencies", features, dim}, schedule),
-      features_(features),
       noise_dim_(options.noise_dim > 0 ? options.noise_dim : dim) {
   if (features < 2) fail("generated frequencies: {} features; BatchNorm needs at least 2 samples", features);
   const std::vector<int64_t> hidden = options.hidden.empty() ? std::vector<int64_t>(4, dim) : options.hidden;

@@ -28,7 +28,6 @@ class GeneratedFrequencies : public SpectralDistribution {
   VariableFrequencies transform(const Tensor& noise, bool training) override;
 
  private:
-  int64_t features_;
   int64_t noise_dim_;
   std::deque<Linear> layers_;
   std::deque<BatchNorm1d> norms_;  ///< over the samples of each hidden layer's output

@@ -11,8 +11,6 @@ GaussianMixture::GaussianMixture(Slot slot, int64_t heads, int64_t features, int
                                  RedrawSchedule schedule, Generator& init)
     : SpectralDistribution(std::move(slot), {"gaussian mixture", features, dim}, schedule),
       heads_(heads),
-      features_(features),
-      dim_(dim),
       options_(options),
       learnt_(options.tied ? 1 : options.components),
       mean_(parameter("mean", bochner::init::fan_in_uniform({heads, learnt_, 1, dim}, dim, init))),
@@ -48,8 +46,6 @@ ReleasedMixture::ReleasedMixture(Slot slot, int64_t heads, int64_t features, int
                                  RedrawSchedule schedule, Generator& init)
     : SpectralDistribution(std::move(slot), {"gaussian mixture", features, dim}, schedule),
       heads_(heads),
-      features_(features),
-      dim_(dim),
       positive_(positive),
       sigma_(parameter("sigma",
                        bochner::init::xavier_uniform(positive ? Shape{heads, dim} : Shape{heads, dim, dim}, init))),

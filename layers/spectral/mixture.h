@@ -29,8 +29,6 @@ class GaussianMixture : public SpectralDistribution {
 
  private:
   int64_t heads_;
-  int64_t features_;
-  int64_t dim_;
   MixtureOptions options_;
   int64_t learnt_;    ///< number of Gaussians with their own parameters: C, or 1 if tied
   Parameter& mean_;   ///< mu (heads, learnt, 1, dim), U(-1/sqrt(dim), 1/sqrt(dim)) at first
@@ -50,8 +48,6 @@ class ReleasedMixture : public SpectralDistribution {
 
  private:
   int64_t heads_;
-  int64_t features_;
-  int64_t dim_;
   bool positive_;
   Parameter& sigma_;  ///< (heads, dim) or (heads, dim, dim), Glorot uniform
   Parameter& mean_;   ///< (heads, 1, dim)

@@ -76,10 +76,7 @@ Tensor givens_rows(int64_t features, int64_t dim, Generator& generator) {
 
 OrthogonalFrequencies::OrthogonalFrequencies(Slot slot, int64_t features, int64_t dim, OrthogonalOptions options,
                                              RedrawSchedule schedule, Generator& init)
-    : SpectralDistribution(std::move(slot), {"orthogonal frequencies", features, dim}, schedule),
-      features_(features),
-      dim_(dim),
-      options_(options) {
+    : SpectralDistribution(std::move(slot), {"orthogonal frequencies", features, dim}, schedule), options_(options) {
   start(init);
 }
 
@@ -117,9 +114,7 @@ Tensor OrthogonalFrequencies::draw(Generator& generator) {
 
 SphericalFrequencies::SphericalFrequencies(Slot slot, int64_t features, int64_t dim, RedrawSchedule schedule,
                                            Generator& init)
-    : SpectralDistribution(std::move(slot), {"spherical frequencies", features, dim}, schedule),
-      features_(features),
-      dim_(dim) {
+    : SpectralDistribution(std::move(slot), {"spherical frequencies", features, dim}, schedule) {
   start(init);
 }
 

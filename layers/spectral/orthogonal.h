@@ -28,8 +28,6 @@ class OrthogonalFrequencies : public SpectralDistribution {
   VariableFrequencies transform(const Tensor& noise, bool) override { return noise; }
 
  private:
-  int64_t features_;
-  int64_t dim_;
   OrthogonalOptions options_;
 };
 
@@ -42,10 +40,6 @@ class SphericalFrequencies : public SpectralDistribution {
  protected:
   Tensor draw(Generator& generator) override;
   VariableFrequencies transform(const Tensor& noise, bool) override { return noise; }
-
- private:
-  int64_t features_;
-  int64_t dim_;
 };
 
 // Each returns (features, dim) in f32: orthogonal blocks of dim x dim with rows of norm 1, the last one truncated; but
