@@ -13,7 +13,6 @@
 #include "engine/nearest.h"
 #include "engine/parallel.h"
 #include "experiments/common/config/command_line.h"
-#include "experiments/common/process/build_info.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/process/output.h"
 #include "experiments/common/program/program.h"
@@ -226,14 +225,7 @@ void carry_out(const std::string& command, const std::vector<std::string>& argum
   O options;
   Fields fields = Fields::of(options);
   assign_arguments(fields, arguments);
-  if (options.help) {
-    fmt::print("Usage: ./run data {} [--OPTION=VALUE ...]\n{}", command, options_text(fields));
-    return;
-  }
-  if (options.version) {
-    fmt::print("{}", version_text());
-    return;
-  }
+  if (answered(fields, fmt::format("Usage: ./run data {} [--OPTION=VALUE ...]\n", command))) return;
   set_threads(options.threads);
   body(options, fields);
 }
@@ -275,17 +267,14 @@ void run(std::vector<std::string> arguments) {
   } else if (command.empty()) {
     Options options;
     Fields fields = Fields::of(options);
+    if (arguments.empty()) arguments.emplace_back("--help");
     assign_arguments(fields, arguments);
-    if (options.version && !options.help) {
-      fmt::print("{}", version_text());
+    if (answered(fields,
+                 "Usage: ./run data check [--OPTION=VALUE ...]\n       ./run data make "
+                 "listops|pathfinder|films|fashion-mnist [--OPTION=VALUE ...]\n       ./run data show pathfinder "
+                 "[--OPTION=VALUE ...]\nEach command has options of its own: ./run data make films --help\n"))
       return;
-    }
-    if (!options.help && !arguments.empty()) fail("data: say `data check` or `data make` before the options");
-    fmt::print(
-        "Usage: ./run data check [--OPTION=VALUE ...]\n       ./run data make "
-        "listops|pathfinder|films|fashion-mnist [--OPTION=VALUE ...]\n       ./run data show pathfinder "
-        "[--OPTION=VALUE ...]\nEach command has options of its own: ./run data make films --help\n{}",
-        options_text(fields));
+    fail("data: say `data check` or `data make` before the options");
   } else {
     const std::vector<std::string> commands = {"check", "make", "show"};
     fail("data: there is no command '{}'{}", command, valid_names(command, commands));

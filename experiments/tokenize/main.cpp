@@ -8,7 +8,6 @@
 #include "engine/io/lines.h"
 #include "engine/io/paths.h"
 #include "experiments/common/config/command_line.h"
-#include "experiments/common/process/build_info.h"
 #include "experiments/common/process/output.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/settings.h"
@@ -133,16 +132,11 @@ void run(const std::vector<std::string>& arguments) {
   Options options;
   Fields fields = Fields::of(options);
   assign_arguments(fields, arguments);
-  if (options.version && !options.help) {
-    fmt::print("{}", version_text());
+  if (answered(fields,
+               "Usage: ./run tokenize --pretrained=FOLDER|--vocab=FILE [--OPTION=VALUE ...] < TEXT\n"
+               "       ./run tokenize --train=FILE,... --to=FILE [--OPTION=VALUE ...]\n"))
     return;
-  }
-  if (options.help) {
-    fmt::print(
-        "Usage: ./run tokenize --pretrained=FOLDER|--vocab=FILE [--OPTION=VALUE ...] < TEXT\n"
-        "       ./run tokenize --train=FILE,... --to=FILE [--OPTION=VALUE ...]\n{}",
-        options_text(fields));
-  } else if (!options.train.empty()) {
+  if (!options.train.empty()) {
     train(options);
   } else {
     tokenize(options);

@@ -10,6 +10,8 @@
 #include "engine/error.h"
 #include "engine/nearest.h"
 #include "experiments/common/config/suggest.h"
+#include "experiments/common/process/build_info.h"
+#include "experiments/common/process/output.h"
 
 namespace bochner {
 namespace {
@@ -129,6 +131,18 @@ std::string options_text(const Fields& fields, int width) {
   std::ostringstream text;
   text << described(fields, width);
   return text.str();
+}
+
+bool answered(const Fields& fields, const std::string& usage) {
+  const auto given = [&](const char* name) { return fields.find(name)->text() == "true"; };
+  if (given("help")) {
+    write_output(usage + options_text(fields));
+  } else if (given("version")) {
+    write_output(version_text());
+  } else {
+    return false;
+  }
+  return true;
 }
 
 std::string help_text(const Experiment& experiment, const Fields& fields, int width) {

@@ -37,6 +37,10 @@ inline constexpr int kHelpWidth = 110;
 /// The list of options in --help, in lines of 60 to 140 characters: as wide as the terminal, unless told.
 std::string options_text(const Fields& fields, int width = terminal_columns(stdout, kHelpWidth));
 
+/// For programs that are no experiments: prints what --help, `usage` and the options, or --version asks for. Returns
+/// whether one was given.
+bool answered(const Fields& fields, const std::string& usage);
+
 /// The text of --help.
 std::string help_text(const Experiment& experiment, const Fields& fields,
                       int width = terminal_columns(stdout, kHelpWidth));
