@@ -2,6 +2,7 @@
 
 #include "datasets/glue/tables.h"
 #include "engine/error.h"
+#include "engine/nearest.h"
 
 namespace bochner::glue {
 namespace {
@@ -88,9 +89,9 @@ const Corpus& corpus_named(std::string_view name) {
   const auto found =
       std::find_if(corpora().begin(), corpora().end(), [&](const Corpus& corpus) { return corpus.name == name; });
   if (found != corpora().end()) return *found;
-  std::string names;
-  for (const Corpus& corpus : corpora()) names += (names.empty() ? "" : ", ") + corpus.name;
-  fail("glue: '{}' is none of {}", name, names);
+  std::vector<std::string> names;
+  for (const Corpus& corpus : corpora()) names.push_back(corpus.name);
+  fail("glue: '{}' is none of {}", name, listed(names));
 }
 
 }  // namespace bochner::glue

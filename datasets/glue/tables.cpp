@@ -6,6 +6,7 @@
 #include "engine/error.h"
 #include "engine/io/archive.h"
 #include "engine/io/csv.h"
+#include "engine/nearest.h"
 
 namespace bochner::glue {
 namespace {
@@ -14,12 +15,6 @@ namespace fs = std::filesystem;
 
 /// Far more than the largest file, MNLI's training set, holds.
 constexpr size_t kMostText = size_t{1} << 31U;
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
 
 class Reader {
  public:

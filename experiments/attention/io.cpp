@@ -32,10 +32,7 @@ Tensor mask_of(const TensorMap& given, const Shape& keys) {
   const auto found = given.find("mask");
   if (found == given.end()) return {};
   require_shape("mask", found->second, {keys[0], keys[2]});
-  if (found->second.dtype() == DType::boolean) return found->second;
-  std::vector<uint8_t> real;
-  for (const double value : found->second.to_vector<double>()) real.push_back(value != 0 ? 1 : 0);
-  return Tensor::from(real, found->second.shape()).cast(DType::boolean);
+  return found->second.cast(DType::boolean);
 }
 
 /// Copies what the file gives into parameters and buffers; an unknown name is refused.

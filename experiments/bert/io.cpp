@@ -31,10 +31,7 @@ Tensor integers_of(const TensorMap& given, const std::string& name, Device devic
 /// bool from any type: true where not 0.
 Tensor mask_of(const TensorMap& given, Device device) {
   const Tensor x = find(given, "attention_mask");
-  if (!x.defined() || x.dtype() == DType::boolean) return x.defined() ? x.to(device) : x;
-  std::vector<uint8_t> real;
-  for (const double value : x.to_vector<double>()) real.push_back(value != 0 ? 1 : 0);
-  return Tensor::from(real, x.shape()).cast(DType::boolean).to(device);
+  return x.defined() ? x.cast(DType::boolean).to(device) : x;
 }
 
 using Outputs = std::map<std::string, Variable>;

@@ -29,11 +29,6 @@ std::unique_ptr<Bert> loaded(const std::filesystem::path& folder, const BertOpti
 /// Beside weights in their logarithms, so that one that is rounded to 0 has a gradient.
 constexpr double kSmallest = 1e-8;
 
-Bert::Input input_of(const Examples& batch) {
-  const auto given = [&](const char* name) { return batch.has(name) ? batch.at(name) : Tensor(); };
-  return {batch.at("ids"), given("mask"), given("types")};
-}
-
 /// Of a model whose output is its loss.
 class GivenLoss final : public Objective {
  public:

@@ -21,12 +21,6 @@ LoaderOptions order_of(const RunOptions& run, const Texts& texts, int64_t max_le
   return options;
 }
 
-std::vector<Baseline> majority(const Texts& texts, const std::vector<Metric>& metrics) {
-  if (texts.is_regression()) return {};
-  return {
-      {"majority class", of_majority_class(labels_of(*texts.train.tokens), labels_of(*texts.dev[0].tokens), metrics)}};
-}
-
 }  // namespace
 
 Examples TextFeed::examples_of(Batch batch) {
@@ -67,8 +61,7 @@ std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say
 }
 
 Variable states_of(PretrainedModel& bert, const Examples& batch, Context& context) {
-  const auto given = [&](const char* name) { return batch.has(name) ? batch.at(name) : Tensor(); };
-  return dynamic_cast<Bert&>(bert).forward({batch.at("ids"), given("mask"), given("types")}, context);
+  return dynamic_cast<Bert&>(bert).forward(input_of(batch), context);
 }
 
 Examples random_texts(const Config& config, int64_t vocabulary) {
@@ -106,7 +99,10 @@ Fitted problem_of(const Config& config, const GlueTask& task, const std::shared_
     problem.train = trunk.feed("train", opens(texts->train), true);
     problem.split = [trunk, dev = opens(texts->dev[0])](Split) { return trunk.feed("dev", dev, false); };
   }
-  problem.baselines = [texts, metrics = problem.metrics] { return majority(*texts, metrics); };
+  problem.baselines = [texts, metrics = problem.metrics] {
+    if (texts->is_regression()) return std::vector<Baseline>();
+    return std::vector{of_majority_class(labels_of(*texts->train.tokens), labels_of(*texts->dev[0].tokens), metrics)};
+  };
   for (const TestSet& test : test_sets(run, *config.text, *texts->corpus)) {
     problem.asked.push_back({test.submission, [run, text = config.text, texts, test, in_order, say] {
                                const auto encoded =

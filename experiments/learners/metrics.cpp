@@ -8,6 +8,7 @@
 
 #include "datasets/baselines.h"
 #include "engine/error.h"
+#include "engine/nearest.h"
 
 namespace bochner {
 namespace {
@@ -73,23 +74,23 @@ std::vector<Metric> metrics_named(const std::vector<std::string>& names, int64_t
     const auto found = std::find_if(all_metrics().begin(), all_metrics().end(),
                                     [&](const Metric& metric) { return metric.name == name; });
     if (found == all_metrics().end()) {
-      std::string known;
-      for (const Metric& metric : all_metrics()) known += (known.empty() ? "" : ", ") + metric.name;
-      fail("metrics: '{}' is none of {}", name, known);
+      std::vector<std::string> known;
+      for (const Metric& metric : all_metrics()) known.push_back(metric.name);
+      fail("metrics: '{}' is none of {}", name, listed(known));
     }
     if (!found->of_two_classes || classes == 2) chosen.push_back(*found);
   }
   return chosen;
 }
 
-Metrics of_majority_class(const std::vector<int64_t>& train, const std::vector<int64_t>& labels,
-                          const std::vector<Metric>& metrics) {
+Baseline of_majority_class(const std::vector<int64_t>& train, const std::vector<int64_t>& labels,
+                           const std::vector<Metric>& metrics) {
   Answers answers;
   answers.guesses.assign(labels.size(), most_frequent(train));
   answers.labels = labels;
-  Metrics found;
+  Baseline found{"majority class", {}};
   for (const Metric& metric : metrics) {
-    if (metric.name != "loss") found.emplace_back(metric.name, metric.of(answers));
+    if (metric.name != "loss") found.test.emplace_back(metric.name, metric.of(answers));
   }
   return found;
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/common/run/metrics.h"
+#include "experiments/common/run/trainer.h"
 
 namespace bochner {
 
@@ -39,8 +39,8 @@ std::vector<Metric> metrics_named(const std::vector<std::string>& names, int64_t
 
 /// What metrics of guesses say, the loss aside, of always naming the most frequent of the labels `train`; of equally
 /// frequent ones the smallest.
-Metrics of_majority_class(const std::vector<int64_t>& train, const std::vector<int64_t>& labels,
-                          const std::vector<Metric>& metrics);
+Baseline of_majority_class(const std::vector<int64_t>& train, const std::vector<int64_t>& labels,
+                           const std::vector<Metric>& metrics);
 
 /// The fraction of equal entries.
 double accuracy(const std::vector<int64_t>& guesses, const std::vector<int64_t>& labels);

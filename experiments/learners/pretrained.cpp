@@ -30,6 +30,11 @@ VitOptions pretrained_vit(const std::filesystem::path& folder) {
   return read_vit_options(folder);
 }
 
+Bert::Input input_of(const Examples& batch) {
+  const auto given = [&](const char* name) { return batch.has(name) ? batch.at(name) : Tensor(); };
+  return {batch.at("ids"), given("mask"), given("types")};
+}
+
 void ExportConfig::fields(Fields& f, const std::string& beside) {
   f("export", exported, "write the best model of this run folder into --to, for transformers; trains nothing")
       .command_line_only();

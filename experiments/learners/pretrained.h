@@ -6,6 +6,7 @@
 #include <string>
 
 #include "experiments/common/config/fields.h"
+#include "experiments/learners/examples.h"
 #include "experiments/learners/mechanism_config.h"
 #include "layers/models/hugging_face.h"
 
@@ -14,6 +15,9 @@ namespace bochner {
 /// The model in a folder. An Error where no folder is named, and of a model of another type.
 BertOptions pretrained_bert(const std::filesystem::path& folder);
 VitOptions pretrained_vit(const std::filesystem::path& folder);
+
+/// `ids` of a batch, with `mask` and `types` where it has them.
+Bert::Input input_of(const Examples& batch);
 
 /// --export RUN and --to FOLDER: the model of a run as a folder for --pretrained and for transformers.
 struct ExportConfig {

@@ -14,11 +14,8 @@ namespace {
 // Beside the order, which is a stream of the same seed.
 constexpr auto kChanges = static_cast<uint64_t>(Stream::own);
 
-std::vector<Baseline> majority(const images::ImageSets& sets, const std::vector<Metric>& metrics) {
-  const auto labels_of = [](const images::Images& images) {
-    return std::vector<int64_t>(images.labels.begin(), images.labels.end());
-  };
-  return {{"majority class", of_majority_class(labels_of(sets.train), labels_of(sets.test), metrics)}};
+std::vector<int64_t> labels_of(const images::Images& images) {
+  return std::vector<int64_t>(images.labels.begin(), images.labels.end());
 }
 
 /// A pooler that is new must be trained.
@@ -124,7 +121,9 @@ Fitted problem_of(const Config& config, const ImageTask& task, const std::shared
   problem.split = [trunk, valid = opens(sets->valid), test = opens(sets->test)](Split split) {
     return split == Split::valid ? trunk.feed("valid", valid, false) : trunk.feed("test", test, false);
   };
-  problem.baselines = [sets, metrics = problem.metrics] { return majority(*sets, metrics); };
+  problem.baselines = [sets, metrics = problem.metrics] {
+    return std::vector{of_majority_class(labels_of(sets->train), labels_of(sets->test), metrics)};
+  };
   return fitted;
 }
 

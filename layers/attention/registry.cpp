@@ -44,6 +44,14 @@ Mechanisms& registered() {
   return list;
 }
 
+std::vector<std::string> names_with(bool MechanismInfo::*trait) {
+  std::vector<std::string> names;
+  for (const MechanismInfo& info : mechanisms()) {
+    if (info.*trait) names.push_back(info.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 const Mechanisms& mechanisms() { return registered(); }
@@ -60,19 +68,12 @@ void add_mechanisms(const std::function<void(Mechanisms&)>& describe) {
 }
 
 void fail_causal(const std::string& mechanism) {
-  std::string names;
-  for (const MechanismInfo& info : mechanisms()) {
-    if (info.causal) names += (names.empty() ? "" : ", ") + info.name;
-  }
-  fail("{} has no causal form; these have one: {}", mechanism, names);
+  fail("{} has no causal form; these have one: {}", mechanism, listed(names_with(&MechanismInfo::causal)));
 }
 
 void fail_slices(const std::string& mechanism) {
-  std::string names;
-  for (const MechanismInfo& info : mechanisms()) {
-    if (info.slices) names += (names.empty() ? "" : ", ") + info.name;
-  }
-  fail("--sequence-shards: {} needs whole sequences; these attentions take slices of them: {}", mechanism, names);
+  fail("--sequence-shards: {} needs whole sequences; these attentions take slices of them: {}", mechanism,
+       listed(names_with(&MechanismInfo::slices)));
 }
 
 void require_self_attention(const std::string& mechanism, const Variable& Q, const Variable& K) {
@@ -82,13 +83,11 @@ void require_self_attention(const std::string& mechanism, const Variable& Q, con
 
 const MechanismInfo& mechanism_named(const std::string& name) {
   std::vector<std::string> names;
-  std::string all;
   for (const MechanismInfo& info : mechanisms()) {
     if (info.name == name) return info;
     names.push_back(info.name);
-    all += (all.empty() ? "" : ", ") + info.name;
   }
-  fail("attention: '{}' is not known; the nearest is '{}' (all: {})", name, nearest(name, names), all);
+  fail("attention: '{}' is not known; the nearest is '{}' (all: {})", name, nearest(name, names), listed(names));
 }
 
 std::unique_ptr<Mechanism> make_mechanism(Slot slot, int64_t heads, int64_t dim, const MechanismOptions& options,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/fused/linear.h"
+#include "engine/nearest.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
@@ -112,12 +113,12 @@ std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const
   if (options.measure) return universal(std::move(slot), inputs, options, scale, *options.measure, weights, init);
   const Kind* const kind = kind_named(options.activation);
   if (kind == nullptr) {
-    std::string names;
-    for (const Kind& known : kKinds) names += (names.empty() ? "" : ", ") + std::string(known.name);
+    std::vector<std::string> names;
+    for (const Kind& known : kKinds) names.emplace_back(known.name);
     fail(
         "snnk: there is no layer for '{}', as it has no Fourier measure here; there are {}, and any activation "
         "whose Fourier transform you give as a FourierMeasure",
-        options.activation, names);
+        options.activation, listed(names));
   }
   if (kind->measure == nullptr) return kind->features(std::move(slot), inputs, options, scale, init);
   return universal(std::move(slot), inputs, options, scale, kind->measure(), weights, init);

@@ -11,11 +11,6 @@ namespace {
 
 constexpr int64_t kEvaluationRows = 4096;
 
-std::vector<Baseline> majority(const TableSplits& data) {
-  return {{"majority class", of_majority_class(data.train.labels.to_vector<int64_t>(),
-                                               data.test.labels.to_vector<int64_t>(), metrics_named({"accuracy"}))}};
-}
-
 /// The accuracy of the network with its tail bundled.
 double bundled_accuracy(const Mlp& model, const Bundle& bundle, const TableSplit& rows, Device device) {
   std::vector<int64_t> guesses;
@@ -127,7 +122,8 @@ Problem classification(const RunOptions& run, const ModelConfig& model, const Sn
   problem.recalls = [&data](const State& state) { recall_columns(state, data); };
   problem.groups = optim.rules(mlp->snnk_weights());
   problem.baselines = [&data, own = task.baselines] {
-    std::vector<Baseline> all = majority(data);
+    std::vector<Baseline> all = {of_majority_class(data.train.labels.to_vector<int64_t>(),
+                                                   data.test.labels.to_vector<int64_t>(), metrics_named({"accuracy"}))};
     const std::vector<Baseline> more = own ? own(data) : std::vector<Baseline>();
     all.insert(all.end(), more.begin(), more.end());
     return all;

@@ -77,8 +77,8 @@ Problem classification(const RunOptions& run, const EncoderOptions& options, con
   problem.objective = std::make_shared<Classification>();
   problem.metrics = metrics_named(task.metrics, options.classes);
   problem.baselines = [data, own = task.baselines] {
-    std::vector<Baseline> all = {{"majority class", of_majority_class(labels_of(*data.train), labels_of(*data.test),
-                                                                      metrics_named({"accuracy"}))}};
+    std::vector<Baseline> all = {
+        of_majority_class(labels_of(*data.train), labels_of(*data.test), metrics_named({"accuracy"}))};
     const std::vector<Baseline> more = own ? own(data) : std::vector<Baseline>();
     all.insert(all.end(), more.begin(), more.end());
     return all;
