@@ -6,6 +6,7 @@
 #include "autograd/tape.h"
 #include "engine/nearest.h"
 #include "engine/ops/binary.h"
+#include "experiments/common/report/table.h"
 
 namespace bochner {
 namespace {
@@ -118,27 +119,12 @@ TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given) {
 }
 
 std::string mechanisms_table() {
-  const std::vector<std::string> head = {"name", "year", "source", "approximates", "time", "causal", "learns"};
-  std::vector<std::vector<std::string>> rows = {head};
+  Table table{{"name", "year", "source", "approximates", "time", "causal", "learns"}, {}};
   for (const MechanismInfo& info : mechanisms()) {
-    rows.push_back({info.name, std::to_string(info.year), info.paper, info.approximates, info.cost,
-                    info.causal ? "yes" : "no", info.learns});
+    table.rows.push_back({info.name, std::to_string(info.year), info.paper, info.approximates, info.cost,
+                          info.causal ? "yes" : "no", info.learns});
   }
-  const auto width_of = [](const std::string& text) {  // letters, not bytes
-    return static_cast<size_t>(
-        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-  };
-  std::vector<size_t> widths(head.size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
-  }
-  std::string table;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) line += row[i] + std::string(widths[i] - width_of(row[i]) + 2, ' ');
-    table += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return table;
+  return table.text();
 }
 
 }  // namespace bochner

@@ -138,7 +138,7 @@ Table table_of(const std::vector<Row>& rows, const std::string& against) {
       const Row* const none = beside(rows, row, "none");
       const Row* const softmax = beside(rows, row, "softmax");
       const auto ratio = [](const Row* row_or_null, double over, double under) {
-        return row_or_null == nullptr || under <= 0 ? std::string("–") : fmt::format("{:.2f}", over / under);
+        return row_or_null == nullptr || under <= 0 ? std::string(kNoNumber) : fmt::format("{:.2f}", over / under);
       };
       const auto seconds = [](const Row* other) { return other == nullptr ? 0 : other->costs.both.seconds; };
       cells.insert(cells.end(),

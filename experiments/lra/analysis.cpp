@@ -46,7 +46,7 @@ struct Findings {
 
 /// JSON has no NaN.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-std::string shown(double value) { return std::isfinite(value) ? fmt::format("{:.4g}", value) : "–"; }
+std::string shown(double value) { return std::isfinite(value) ? fmt::format("{:.4g}", value) : kNoNumber; }
 std::string percent(double share) { return fmt::format("{:.2f}", 100 * share); }
 
 class Analysis {
@@ -288,7 +288,7 @@ class Analysis {
     findings.add("Instability of the first updates",
                  {{"", "value"},
                   {{"mean ratio to softmax", shown(ratio)},
-                   {"paper's", paper == nullptr ? "–" : fmt::format("{:g}, {}", paper->value, paper->source)}}},
+                   {"paper's", paper == nullptr ? kNoNumber : fmt::format("{:g}, {}", paper->value, paper->source)}}},
                  fmt::format("SKY Appendix F, Table 3: |f(x, W_i) - f(x, W_i-1)|² / |W_i - W_i-1|² of the first {} "
                              "updates of a new model with this run's settings, and of the same with softmax. f is the "
                              "vectors of real tokens behind the last norm, without dropout, both times with the same "

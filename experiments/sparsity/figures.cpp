@@ -81,8 +81,7 @@ std::string shown(const std::vector<RunRecord>& runs, const std::string& name) {
   for (const RunRecord& run : runs) {
     if (const double* const value = find_metric(run.derived, name)) values.push_back(*value);
   }
-  if (values.empty()) return "–";
-  return values.size() > 1 ? mean_text(values) : fmt::format("{:.4g}", values.front());
+  return mean_cell(values);
 }
 
 std::string of_paper(const PaperTable& papers, const RunRecord& run, const std::string& metric) {
@@ -91,7 +90,7 @@ std::string of_paper(const PaperTable& papers, const RunRecord& run, const std::
       return fmt::format("{:.4g}", number.value);
     }
   }
-  return "–";
+  return kNoNumber;
 }
 
 ReportFigure table_14(const std::vector<RunRecord>& runs, const PaperTable& papers) {

@@ -66,7 +66,7 @@ void describe_none(Mechanisms& list) {
                   .year = 2021,
                   .paper = "PERF Figs. 3, 20, 21 (X)",
                   .equation = "O = V",
-                  .cost = "0",
+                  .cost = "nothing",
                   .causal = true,
                   .slices = true,
                   .maker = made_as<NoAttention>()});

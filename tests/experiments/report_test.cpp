@@ -86,7 +86,7 @@ TEST(Report, ShowsRunsSideBySideFromNothingOutside) {
   const std::string html = report_html("Two runs", runs, papers);
   for (const char* part :
        {"50.00", "60.00", "40.00", "<td>65.2 ± 0.3</td><td class=\"words\">A paper</td>", "performer, valid",
-        "softmax, train", "paper, but steps = 7", "&lt;script&gt;", "prefers-color-scheme: dark"}) {
+        "softmax, train", "paper with steps = 7", "&lt;script&gt;", "prefers-color-scheme: dark"}) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
   }
   for (const char* part : {"http:", "https:", "<script", "src=", "url("}) EXPECT_EQ(html.find(part), std::string::npos);
@@ -186,6 +186,11 @@ TEST(ReportedTable, LeavesOutColumnsThatSayTheSame) {
   EXPECT_EQ(reported_table(runs, PaperTable::parse(head + one + "B,sky,listops,local,accuracy,3,\n")).rows[0],
             (std::vector<std::string>{"softmax", "65.2 ± 0.1", "kl", "A"}));
   EXPECT_TRUE(reported_table(runs, PaperTable::parse(head + "A,kl,text,softmax,accuracy,65.2,\n")).rows.empty());
+}
+
+TEST(Table, AlignsWordsLeftAndNumbersRight) {
+  const Table table{{"name", "n", "words"}, {{"a", "–", "±"}, {"b", "12", "two words"}, {"c", "3", ""}}};
+  EXPECT_EQ(table.text(), "name   n  words\na      –  ±\nb     12  two words\nc      3\n");
 }
 
 TEST(Table, BreaksLinesOfWordsAlone) {

@@ -22,9 +22,7 @@ Table papers_table(const PaperTable& papers, const std::string& task) {
   Table table{{"", "of", "value", "protocol", "source"}, {}};
   for (const PaperNumber& number : papers.numbers()) {
     if (number.task != task) continue;
-    std::string value = fmt::format("{:g}", number.value);
-    if (number.deviation) value += fmt::format(" ± {:g}", *number.deviation);
-    table.rows.push_back({number.metric, number.attention, value, number.protocol, number.source});
+    table.rows.push_back({number.metric, number.attention, value_text(number), number.protocol, number.source});
   }
   return table;
 }

@@ -57,15 +57,9 @@ std::string reported_by_papers(const std::vector<RunRecord>& runs, const PaperTa
 std::string settings(const std::vector<RunRecord>& runs) {
   std::string html = "<h2>Settings</h2>\n";
   for (const RunRecord& run : runs) {
-    std::string protocol = run.protocol;
-    const char* link = ", but";
-    for (const auto& [name, value] : run.overrides) {
-      protocol += fmt::format("{} {} = {}", link, name, value);
-      link = ",";
-    }
     html += fmt::format("<details{}><summary>{} (protocol: {})</summary><pre>{}</pre></details>\n",
-                        runs.size() == 1 ? " open" : "", html_escaped(name_of_run(run, runs)), html_escaped(protocol),
-                        html_escaped(run.config));
+                        runs.size() == 1 ? " open" : "", html_escaped(name_of_run(run, runs)),
+                        html_escaped(protocol_of(run)), html_escaped(run.config));
   }
   return html;
 }

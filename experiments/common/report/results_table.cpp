@@ -84,11 +84,6 @@ void add_baselines(Table& table, const std::vector<RunRecord>& runs, const std::
   }
 }
 
-std::string value_text(const PaperNumber& number) {
-  return number.deviation ? fmt::format("{:g} ± {:g}", number.value, *number.deviation)
-                          : fmt::format("{:g}", number.value);
-}
-
 /// What a paper reports for these runs: once for all seeds, beside their mean.
 Column paper_column(const char* head, const PaperTable& papers, const std::vector<RunRecord>& runs,
                     const std::function<std::string(const PaperNumber&)>& text) {

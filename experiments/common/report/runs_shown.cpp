@@ -58,6 +58,16 @@ std::string name_of_run(const RunRecord& run, const std::vector<RunRecord>& all)
   return differs(all, &RunRecord::seed) ? fmt::format("{}, seed {}", name, run.seed) : name;
 }
 
+std::string protocol_of(const RunRecord& run) {
+  std::string text = run.protocol;
+  const char* link = " with ";
+  for (const auto& [name, value] : run.overrides) {
+    text += fmt::format("{}{} = {}", link, name, value);
+    link = ", ";
+  }
+  return text;
+}
+
 std::string title_of(const std::vector<RunRecord>& runs) {
   const auto named = [&](const std::string RunRecord::*member, const char* many) {
     std::vector<std::string> names;

@@ -23,6 +23,9 @@ std::vector<RunGroup> groups_of(const std::vector<RunRecord>& runs);
 /// The name that distinguishes a run from the others.
 std::string name_of_run(const RunRecord& run, const std::vector<RunRecord>& all);
 
+/// `sky with steps = 500, batch = 8`: a protocol and what differs from it.
+std::string protocol_of(const RunRecord& run);
+
 /// `lra: listops with performer, softmax`: what a report of these runs is called. There is at least one.
 std::string title_of(const std::vector<RunRecord>& runs);
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/common/report/table.h"
+
 namespace bochner {
 
 Spread spread_of(const std::vector<double>& values) {
@@ -30,6 +32,11 @@ std::string mean_text(const std::vector<double>& values) {
   const Spread spread = spread_of(values);
   return fmt::format("{:.4g} ± {:.2g} ({} run{})", spread.mean, spread.deviation, values.size(),
                      values.size() == 1 ? "" : "s");
+}
+
+std::string mean_cell(const std::vector<double>& values) {
+  if (values.empty()) return kNoNumber;
+  return values.size() == 1 ? fmt::format("{:.4g}", values[0]) : mean_text(values);
 }
 
 }  // namespace bochner

@@ -18,5 +18,7 @@ double quantile(std::vector<double> values, double share);
 
 /// A spread in words: `0.812 ± 0.004 (3 runs)`.
 std::string mean_text(const std::vector<double>& values);
+/// The same for a table: of one value that alone, of none kNoNumber.
+std::string mean_cell(const std::vector<double>& values);
 
 }  // namespace bochner

@@ -21,7 +21,7 @@ bool holds_words(const std::vector<std::vector<std::string>>& rows, size_t colum
   bool any = false;
   for (const auto& row : rows) {
     const std::string& cell = row[column];
-    if (cell.empty() || cell == "–") continue;
+    if (cell.empty() || cell == kNoNumber) continue;
     if (cell.find_first_of("0123456789") <= 1) return false;  // behind a sign at most
     any = true;
   }
@@ -90,12 +90,13 @@ std::string Table::text() const {
   };
   widen(head);
   for (const auto& row : rows) widen(row);
+  const std::vector<bool> words = columns_of_words(*this);
   std::string text;
   const auto put = [&](const std::vector<std::string>& cells) {
     std::string line;
     for (size_t i = 0; i < cells.size(); ++i) {
       const std::string blanks(widths[i] - width(cells[i]), ' ');
-      line += i == 0 ? cells[i] + blanks : "  " + blanks + cells[i];
+      line += (i == 0 ? "" : "  ") + (i == 0 || words[i] ? cells[i] + blanks : blanks + cells[i]);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

@@ -12,8 +12,8 @@ struct Table {
   std::vector<std::string> head;
   std::vector<std::vector<std::string>> rows;  ///< each as long as the head
 
-  /// One line for the head and one for each row, with columns two blanks apart, the first aligned left, the others
-  /// right.
+  /// One line for the head and one for each row, with columns two blanks apart, the first and those of words aligned
+  /// left, those of numbers right.
   std::string text() const;
   /// A <table> element with all cells escaped; columns of words are aligned left, and their lines wrap.
   std::string html() const;

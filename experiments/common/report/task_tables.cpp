@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "engine/error.h"
@@ -13,6 +14,7 @@
 #include "experiments/common/report/chart.h"
 #include "experiments/common/report/learning_curves.h"
 #include "experiments/common/report/page.h"
+#include "experiments/common/report/runs_shown.h"
 #include "experiments/common/report/spread.h"
 #include "experiments/common/run/run_folder.h"
 
@@ -22,17 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMetric = "accuracy";
-
-/// A protocol and what differs from it.
-std::string title_of_protocol(const RunRecord& run) {
-  std::string title = run.protocol;
-  const char* link = " with ";
-  for (const auto& [name, value] : run.overrides) {
-    title += fmt::format("{}{} = {}", link, name, value);
-    link = ", ";
-  }
-  return title;
-}
 
 /// What the file says the run is of; empty where it is no record of training.
 std::string trained_by(const fs::path& results) {
@@ -84,11 +75,14 @@ std::vector<double> percents(const std::vector<const RunRecord*>& runs) {
   return values;
 }
 
+std::string percent_text(double value, std::optional<double> deviation) {
+  return deviation ? fmt::format("{:.2f} ± {:.2f}", value, *deviation) : fmt::format("{:.2f}", value);
+}
+
 std::string spread_text(const std::vector<double>& values) {
   if (values.empty()) return kNoNumber;
   const Spread spread = spread_of(values);
-  return values.size() == 1 ? fmt::format("{:.2f}", spread.mean)
-                            : fmt::format("{:.2f} ± {:.2f}", spread.mean, spread.deviation);
+  return percent_text(spread.mean, values.size() == 1 ? std::nullopt : std::optional(spread.deviation));
 }
 
 std::string range_text(const std::set<int64_t>& values) {
@@ -156,8 +150,7 @@ class TableOfProtocol {
     const PaperNumber* const number = papers_.find(protocol, task, attention, kMetric);
     if (number == nullptr) return kNoNumber;
     sources_.insert(fmt::format("{} (protocol {})", number->source, number->protocol));
-    return number->deviation ? fmt::format("{:.2f} ± {:.2f}", number->value, *number->deviation)
-                             : fmt::format("{:.2f}", number->value);
+    return percent_text(number->value, number->deviation);
   }
   std::string test_examples(const std::string& task) const {
     std::set<int64_t> counts;
@@ -202,7 +195,7 @@ FoundRuns runs_below(const std::vector<std::string>& folders, const std::string&
     if (trained_by(folder / kResults) != experiment) continue;
     RunRecord run = read_run(folder);
     const std::string what =
-        fmt::format("{}, {} with {}, seed {}", title_of_protocol(run), run.task, run.attention, run.seed);
+        fmt::format("{}, {} with {}, seed {}", protocol_of(run), run.task, run.attention, run.seed);
     const auto [other, is_new] = known.emplace(what, folder.string());
     if (!is_new) fail("--table: {} and {} are the same run: {}; leave one out", other->second, folder.string(), what);
     found.runs.push_back(std::move(run));
@@ -223,7 +216,7 @@ std::vector<TaskTable> task_tables(const std::vector<RunRecord>& runs, const std
   };
   std::map<std::string, Group> groups;
   for (const RunRecord& run : runs) {
-    Group& group = groups[title_of_protocol(run)];
+    Group& group = groups[protocol_of(run)];
     group.protocol = run.protocol;
     group.tasks.insert(run.task);
     group.attentions.insert(run.attention);

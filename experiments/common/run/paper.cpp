@@ -1,8 +1,15 @@
 #include "experiments/common/run/paper.h"
 
+#include <fmt/format.h>
+
 #include "engine/io/csv.h"
 
 namespace bochner {
+
+std::string value_text(const PaperNumber& number) {
+  return number.deviation ? fmt::format("{:g} ± {:g}", number.value, *number.deviation)
+                          : fmt::format("{:g}", number.value);
+}
 
 PaperTable PaperTable::parse(std::string_view csv) {
   PaperTable table;

@@ -23,6 +23,9 @@ struct PaperNumber {
   std::optional<double> deviation;
 };
 
+/// The value as papers print it, `65.2 ± 0.1`.
+std::string value_text(const PaperNumber& number);
+
 class PaperTable {
  public:
   /// An Error names a malformed row.

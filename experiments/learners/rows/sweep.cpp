@@ -85,12 +85,11 @@ Table table_of(const std::vector<Point>& points) {
     const auto shown = [&](const std::string& metric, double factor) {
       std::vector<double> values = values_of(point, metric);
       for (double& value : values) value *= factor;
-      if (values.empty()) return std::string("-");
-      return values.size() == 1 ? fmt::format("{:.4g}", values[0]) : mean_text(values);
+      return mean_cell(values);
     };
     const auto whole = [&](const std::string& metric) {
       const std::vector<double> values = values_of(point, metric);
-      return values.empty() ? std::string("-") : fmt::format("{:.0f}", values[0]);
+      return values.empty() ? std::string(kNoNumber) : fmt::format("{:.0f}", values[0]);
     };
     table.rows.push_back({point.name(), fmt::format("{}", point.runs[0].result.parameters), shown("loss", 1),
                           shown("accuracy", 100), whole("flops"), whole("bytes"), whole("bytes-bundled")});
