@@ -257,9 +257,14 @@ def analyses():
     return [record(f"analyses/{path.name}") for path in sorted((HERE / "analyses").glob("*.json")) if not path.name.startswith("stability")]
 
 
-def noisy():
-    """Analyses of models whose attention draws something at each pass."""
-    return [a for a in analyses() if a["noise"]["PI"] > 0]
+def noisy(task=None):
+    """Analyses of models whose attention draws something at each pass, of one task or of all."""
+    return [a for a in analyses() if a["noise"]["PI"] > 0 and task in (None, a["task"])]
+
+
+def r2_over_models(x, y, task="text"):
+    """The squared correlation of two measures of noise, each model a point (KL Figs. 9, 10)."""
+    return statistics.correlation(*([a["noise"][of] for a in noisy(task)] for of in (x, y))) ** 2
 
 
 # ---- pages
