@@ -218,9 +218,9 @@ EQUAL = ["softmax", "performer", "gmm-prf", "fastfood-prf", "skyformer", "nystro
 
 
 def over_seeds(paths, split, metric, scale=1, form="{:.3f}"):
-    """Mean and deviation of a metric of runs that differ by their seed."""
+    """Mean and deviation of a metric of runs that differ by their seed; of one run alone, the metric."""
     values = [scale * record(path)["metrics"][split][metric] for path in paths]
-    return f"{form} ± {form}".format(statistics.mean(values), statistics.stdev(values))
+    return form.format(statistics.mean(values)) + (f" ± {form}".format(statistics.stdev(values)) if len(values) > 1 else "")
 
 
 def derived(folder, metric):

@@ -38,14 +38,19 @@ class Picture:
         return "\n".join(self.out + ["</svg>", ""])
 
 
+def dot(picture, at, colour):
+    return f'<circle cx="{picture.x(at[0]):.1f}" cy="{picture.y(at[1]):.1f}" r="4" fill="{colour}"/>'
+
+
 def curves(runs, axis, shares=True):
-    """`runs`: names with their points (x, y). Shares begin at 0 on their axis, other numbers below the least."""
+    """`runs`: names with their points (x, y), a dot where there is but one. Shares begin at 0 on their axis, other numbers below the least."""
     values = [y for _, curve in runs for _, y in curve]
     low, high = (0, max(0.45, max(values) + 0.02)) if shares else (min(values) - 0.02, max(values) + 0.02)
     picture = Picture(max(x for _, curve in runs for x, _ in curve), low, high, axis, shares, 0.1 if shares else None)
     for (label, curve), colour in zip(runs, COLOURS):
         line = " ".join(f"{picture.x(x):.1f},{picture.y(y):.1f}" for x, y in curve)
-        picture.add(label, f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>', curve[-1], colour)
+        shape = f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>' if len(curve) > 1 else dot(picture, curve[0], colour)
+        picture.add(label, shape, curve[-1], colour)
     return str(picture)
 
 
@@ -54,6 +59,6 @@ def points(runs, axis):
     values = [y for _, cloud in runs for _, y in cloud]
     picture = Picture(max(x for _, cloud in runs for x, _ in cloud), min(values) - 0.02, max(values) + 0.02, axis, True)
     for (label, cloud), colour in sorted(zip(runs, COLOURS), key=lambda run: -run[0][1][-1][1]):  # names from above
-        shape = "".join(f'<circle cx="{picture.x(x):.1f}" cy="{picture.y(y):.1f}" r="4" fill="{colour}"/>' for x, y in cloud)
+        shape = "".join(dot(picture, at, colour) for at in cloud)
         picture.add(label, shape, cloud[-1], colour)
     return str(picture)
