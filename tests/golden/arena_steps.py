@@ -35,6 +35,9 @@ PAIR = ["--batch=1"]  # of two documents
 IMAGES = ["--image.partial=true", "--batch=4", "--optim.warmup=10"]
 ALL = ["softmax", "performer", "gmm-prf", "skyformer"]
 KERNELS = ["softmax", "performer", "gmm-prf"]  # KL has no Skyformer, and no pathfinder
+ROTARY = ["--seconds=0", "--optim.warmup=10"]  # ours, which ends by time
+ON_IMAGES = ["--image.partial=true", "--batch=4", "--model.positions=rotary-2d"]
+CONVOLVED = ["--model.convolution=7", "--model.pooling=max"]
 # Protocol, the task whose settings it has, the task whose data are read, mechanisms, more options. Films are pairs of
 # documents as those of retrieval, whose tables could not be had.
 RUNS = [
@@ -56,7 +59,12 @@ RUNS = [
     ("skyformer", "retrieval", "films", ALL, [*SKY, *PAIR]),
     ("kl", "retrieval", "films", KERNELS, [*KL, *PAIR]),
     ("lra", "retrieval", "films", ALL, [*KL, *PAIR]),
+    ("rotary", "text", "text", ["gmm-prf"], ROTARY),
+    ("rotary", "image", "image", ["gmm-prf"], [*ROTARY, *ON_IMAGES]),
+    ("rotary", "text", "text", ["linear-elu"], [*ROTARY, *CONVOLVED]),
+    ("rotary", "image", "image", ["linear-elu"], [*ROTARY, *ON_IMAGES, *CONVOLVED, "--model.pixels=intensity"]),
 ]
+IMAGE_TASKS = ("image", "pathfinder", "pathx")  # whose tokens are the pixels of a square, row by row
 PRESETS = pathlib.Path(__file__).resolve().parents[2] / "experiments/lra/presets"
 
 
@@ -158,7 +166,38 @@ def skyformer(model, place, q, k, v, mask):
     return gaussian_kernel(q, z) @ (inverse @ (zk @ v / root) / root)
 
 
-ATTENTION = {"softmax": softmax, "performer": performer, "gmm-prf": gmm_prf, "skyformer": skyformer}
+def linear_elu(model, place, q, k, v, mask):
+    """phi(x) = elu(x) + 1 (Katharopoulos et al., 2020, Eqs. 5, 7)"""
+    q, k = F.elu(q) + 1, (F.elu(k) + 1) * mask[:, None, :, None]
+    return q @ (k.transpose(-1, -2) @ v) / (q @ k.sum(-2)[..., None])
+
+
+ATTENTION = {"softmax": softmax, "performer": performer, "gmm-prf": gmm_prf, "skyformer": skyformer, "linear-elu": linear_elu}
+
+
+def turned(x, width):
+    """Numbers j and j + D / 2 of a vector as one complex number, times exp(i p w_j): p the place in the sequence and
+    w_j = 10000^(-2 j / D) (RoFormer Eqs. 14, 15, 34), or, in images of that width, the row for the first half of j and the
+    column for the other, w_j = 100^(-4 j / D) (Heo et al., 2024, section 3.2)"""
+    length, dim = x.shape[-2:]
+    places = torch.arange(length, dtype=torch.float64)
+    if width == 0:
+        angles = places[:, None] * 10000**-(torch.arange(dim // 2, dtype=torch.float64) * 2 / dim)
+    else:
+        w = 100**-(torch.arange(dim // 4, dtype=torch.float64) * 4 / dim)
+        angles = torch.cat([(places // width)[:, None] * w, (places % width)[:, None] * w], 1)
+    z = torch.complex(x[..., :dim // 2], x[..., dim // 2:])
+    z = z * torch.polar(torch.ones_like(angles), angles).to(z)
+    return torch.cat([z.real, z.imag], -1)
+
+
+def convolved(v, mask, taps, width):
+    """A filter for each number of a token, along the sequence or over an image of that width; padding is zeros."""
+    batch, heads, length, dim = v.shape
+    x = (v * mask[:, None, :, None]).transpose(2, 3).reshape(batch, heads * dim, -1, width or length)
+    taps = taps.permute(3, 0, 1, 2)  # (numbers, 1, rows, columns)
+    y = F.conv2d(x, taps, padding=(taps.shape[2] // 2, taps.shape[3] // 2), groups=heads * dim)
+    return y.reshape(batch, heads * dim, length).transpose(1, 2)
 
 
 # ---- the model
@@ -173,6 +212,7 @@ class Model:
     def __init__(self, weights, options, about):
         self.p, self.options, self.about, self.noise = weights, options, about, None
         self.heads = options["heads"]
+        self.width = math.isqrt(int(about["max_length"])) if json.loads(about["config"])["task"] in IMAGE_TASKS else 0
         assert options["as"] in ("paper", "skyformer") and options["block"] == "pre-norm"
 
     def linear(self, name, x):
@@ -185,24 +225,37 @@ class Model:
         batch, length, _ = x.shape
         qkv = self.linear(b + "attention.qkv", self.norm(b + "norm1", x)).view(batch, length, 3, self.heads, -1)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        if self.options["positions"] in ("rotary", "rotary-2d"):
+            q, k = (turned(each, self.width if self.options["positions"] == "rotary-2d" else 0) for each in (q, k))
         o = ATTENTION[self.about["attention"]](self, b + "attention.mechanism.", q, k, v, mask)
-        x = x + self.linear(b + "attention.out", o.transpose(1, 2).reshape(batch, length, -1))
+        o = o.transpose(1, 2).reshape(batch, length, -1)
+        if self.options["convolution"] > 0:
+            o = o + convolved(v, mask, self.p[b + "attention.convolution"], self.width)
+        x = x + self.linear(b + "attention.out", o)
         approximate = {"gelu": "none", "gelu-tanh": "tanh"}[self.options["activation"]]
         hidden = F.gelu(self.linear(b + "feed_forward.in", self.norm(b + "norm2", x)), approximate=approximate)
         return x + self.linear(b + "feed_forward.out", hidden)
 
     def vectors(self, ids, mask):
-        x = F.embedding(ids, self.p["tokens.weight"])
+        weight = self.p["tokens.weight"]
+        if self.options["pixels"] == "intensity":  # a line along the greys, which are -1 to 1
+            x = weight[0] + (2 * ids[..., None].to(weight.dtype) / (int(self.about["vocabulary"]) - 1) - 1) * weight[1]
+        else:
+            x = F.embedding(ids, weight)
         if "cls" in self.p:
             x = torch.cat([self.p["cls"].expand(len(x), 1, -1), x], 1)
             mask = torch.cat([torch.ones_like(mask[:, :1]), mask], 1)
-        learned = self.options["positions"] == "learned"
-        x = x + (self.p["positions"] if learned else sinusoids(x.shape[1], x.shape[2]).to(x))[:x.shape[1]]
+        if self.options["positions"] == "learned":
+            x = x + self.p["positions"][:x.shape[1]]
+        elif self.options["positions"] == "sinusoidal":
+            x = x + sinusoids(x.shape[1], x.shape[2]).to(x)
         for i in range(self.options["layers"]):
             x = self.block(f"blocks.{i}.", x, mask)
         x = self.norm("norm", x)
         if self.options["pooling"] in ("cls", "first"):
             return x[:, 0]
+        if self.options["pooling"] == "max":
+            return x.masked_fill(~mask[..., None], -math.inf).amax(1)
         total = (x * mask[..., None]).sum(1)
         padded = self.options["pooling"] == "mean-padded"
         return total / (int(self.about["max_length"]) if padded else mask.sum(1, keepdim=True))
@@ -233,6 +286,7 @@ def make_optimizer(parameters, optim, steps):
                                                     anneal_strategy="linear", cycle_momentum=optim["cycle-beta1"])
         return optimizer, lambda step: step > 0 and cycle.step()
     at = {"constant": lambda t: min(1, t / warmup),
+          "linear": lambda t: min(1, t / warmup, (steps - t) / (steps - warmup)),
           "rsqrt": lambda t: min(1, t / warmup) / math.sqrt(max(t, warmup)),
           "cosine": lambda t: t / warmup if t < warmup else 0.5 + 0.5 * math.cos(math.pi * (t - warmup) / (steps - warmup))}
 
@@ -274,7 +328,10 @@ def repeat(path, dtype):
     apart = [abs(a - b) for a, b in zip(ours, theirs)]
     sources = {"git": about["git"], "build": {"compiler": about["compiler"]}, "seed": config["seed"]}
     protocol, task = pathlib.Path(path).name.split(".")[:2]
-    return sources, [protocol, task if task == config["task"] else f"{task}'s, on {config['task']}", about["attention"], config["model"]["as"], str(longest), str(len(ours)), f"{ours[0]:.4f}",
+    name = about["attention"]
+    if config["model"]["convolution"] > 0:
+        name += f" with a convolution of {config['model']['convolution']}, pooling by {config['model']['pooling']}"
+    return sources, [protocol, task if task == config["task"] else f"{task}'s, on {config['task']}", name, config["model"]["as"], str(longest), str(len(ours)), f"{ours[0]:.4f}",
             f"{sum(ours[-10:]) / len(ours[-10:]):.4f}", f"{max(apart):.1e}", "float64" if dtype == torch.float64 else "float32"]
 
 
