@@ -18,15 +18,6 @@ Tensor projection(const Shape& shape, uint64_t seed) {
   return normal(shape, generator, 0, 1, DType::f64);
 }
 
-std::string place(const Shape& shape, int64_t index) {
-  Dims position = Dims::filled(shape.rank(), 0);
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    position[axis] = index % shape[axis];
-    index /= shape[axis];
-  }
-  return position.str();
-}
-
 /// Compares differences of `value`, a function of all inputs to one number, with `gradients`.
 std::string compare(const std::function<double(const std::vector<Tensor>&)>& value, const std::vector<Tensor>& inputs,
                     const Gradients& gradients, const GradcheckOptions& options) {
@@ -56,7 +47,7 @@ std::string compare(const std::function<double(const std::vector<Tensor>&)>& val
       if (std::isnan(error) || error > worst) {
         worst = std::isnan(error) ? INFINITY : error;
         report = fmt::format("input {} at {}: {} by backward, {} by differences (error {:.2e})", i,
-                             place(inputs[i].shape(), k), gradient[at], difference, error);
+                             inputs[i].shape().place(k).str(), gradient[at], difference, error);
       }
     }
   }

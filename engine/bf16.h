@@ -28,6 +28,11 @@ decltype(auto) visit_stored(DType dtype, const char* op, F&& f) {
   return visit_floating(dtype, op, f);
 }
 
+/// Refuses what visit_stored does.
+inline void require_stored(DType dtype, const char* op) {
+  visit_stored(dtype, op, [](auto) {});
+}
+
 /// Whether an op that has a kernel for bf16 on a card alone must convert x.
 inline bool must_convert(const Tensor& x) { return x.dtype() == DType::bf16 && x.device().is_cpu(); }
 /// x in f32; undefined stays undefined.

@@ -1,4 +1,5 @@
-// Element types. Arithmetic is done in f32 and f64; bf16 is stored, converted and multiplied.
+// Element types. Mathematics is done in f32 and f64, and sums, products and comparisons in i32 and i64, too; bf16 is
+// stored, converted and multiplied (bf16.h).
 #pragma once
 
 #include <bit>
@@ -85,6 +86,11 @@ decltype(auto) visit_floating(DType dtype, const char* op, F&& f) {
   }
 }
 
+/// Refuses what visit_floating does.
+inline void require_floating(DType dtype, const char* op) {
+  visit_floating(dtype, op, [](auto) {});
+}
+
 /// Like visit_floating, for f32, f64, i32 and i64.
 template <class F>
 decltype(auto) visit_numeric(DType dtype, const char* op, F&& f) {
@@ -100,6 +106,10 @@ decltype(auto) visit_numeric(DType dtype, const char* op, F&& f) {
     default:
       fail("{}: needs f32, f64, i32 or i64, got {}; convert with cast()", op, name_of(dtype));
   }
+}
+
+inline void require_numeric(DType dtype, const char* op) {
+  visit_numeric(dtype, op, [](auto) {});
 }
 
 /// Like visit_floating, for every type.

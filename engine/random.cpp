@@ -31,10 +31,6 @@ uint64_t words_for(int64_t count, DType dtype) {
   return round_up(static_cast<uint64_t>(count), 2) * each;
 }
 
-void check_floating(DType dtype, const char* op) {
-  visit_floating(dtype, op, [](auto) {});
-}
-
 }  // namespace
 
 PhiloxBlock philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
@@ -81,7 +77,7 @@ double Generator::uniform() {
 }
 
 Tensor uniform(const Shape& shape, Generator& generator, double low, double high, DType dtype, Device device) {
-  check_floating(dtype, "uniform");
+  require_floating(dtype, "uniform");
   if (!(low <= high) || !std::isfinite(high - low)) fail("uniform: ({}, {}] is no finite interval", low, high);
   const Tensor result = Tensor::empty(shape, dtype, device);
   const Generator place = generator.reserve(words_for(result.size(), dtype));
@@ -90,7 +86,7 @@ Tensor uniform(const Shape& shape, Generator& generator, double low, double high
 }
 
 Tensor normal(const Shape& shape, Generator& generator, double mean, double deviation, DType dtype, Device device) {
-  check_floating(dtype, "normal");
+  require_floating(dtype, "normal");
   if (!(deviation >= 0)) fail("normal: deviation {} must not be negative", deviation);
   const Tensor result = Tensor::empty(shape, dtype, device);
   const Generator place = generator.reserve(words_for(result.size(), dtype));

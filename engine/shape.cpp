@@ -54,11 +54,28 @@ Shape Shape::without_last(int axes) const {
   return Dims(std::span(begin(), end() - axes));
 }
 
-int64_t Shape::size() const {
+Shape Shape::with_last(int64_t size) const {
+  Shape shape = *this;
+  shape[-1] = size;
+  return shape;
+}
+
+Dims Shape::place(int64_t position) const {
+  Dims place = filled(rank(), 0);
+  for (int axis = rank() - 1; axis >= 0; --axis) {
+    place[axis] = position % (*this)[axis];
+    position /= (*this)[axis];
+  }
+  return place;
+}
+
+int64_t Shape::size() const { return size(0, rank()); }
+
+int64_t Shape::size(int begin, int end) const {
   int64_t size = 1;
-  for (const int64_t dim : *this) {
-    if (dim < 0) fail("shape: {} has a negative size", str());
-    size = checked_multiply(size, dim);
+  for (int axis = begin; axis < end; ++axis) {
+    if ((*this)[axis] < 0) fail("shape: {} has a negative size", str());
+    size = checked_multiply(size, (*this)[axis]);
   }
   return size;
 }

@@ -63,8 +63,14 @@ class Shape : public Dims {
 
   /// Number of elements; checked for overflow and for negative sizes.
   int64_t size() const;
+  /// Number of elements of axes [begin, end) alone.
+  int64_t size(int begin, int end) const;
   /// The sizes before the last `axes`; an Error if there are fewer.
   Shape without_last(int axes = 1) const;
+  /// The same but for the last size.
+  Shape with_last(int64_t size) const;
+  /// The indices of the element at a row-major position.
+  Dims place(int64_t position) const;
   /// Element strides of the contiguous, row-major layout.
   Dims row_major() const;
 };

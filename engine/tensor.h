@@ -89,7 +89,7 @@ class Tensor {
 
   // ---- copies
 
-  /// This tensor if it is contiguous, otherwise a contiguous copy.
+  /// This tensor if it is contiguous, otherwise a contiguous copy; undefined stays undefined.
   Tensor contiguous() const;
   Tensor clone() const;
   Tensor cast(DType dtype) const;

@@ -93,9 +93,7 @@ Variable features(const FeatureMap& map, const Variable& x, const Variable& Omeg
       break;
   }
   if (map.constant == 0) return phi;
-  Shape one = phi.shape();
-  one[-1] = 1;
-  return concat({phi, Tensor::full(one, map.constant, x.dtype(), x.device())}, -1);
+  return concat({phi, Tensor::full(phi.shape().with_last(1), map.constant, x.dtype(), x.device())}, -1);
 }
 
 /// The shift of each token of x; undefined if the map needs none.

@@ -1,8 +1,5 @@
 #include "autograd/ops/matmul.h"
 
-#include <functional>
-#include <numeric>
-
 #include "autograd/ops/binary.h"
 #include "autograd/ops/view.h"
 #include "engine/ops/matmul.h"
@@ -16,7 +13,7 @@ Variable matmul(const Variable& a, const Variable& b) {
     if (a.tracked()) result[0] = sum_to(matmul(g, transpose(b, -2, -1)), a.shape());
     if (!b.tracked()) return result;
     if (b.rank() == 2 && a.rank() > 2) {  // one product over all rows instead of a batch of products and a sum
-      const int64_t rows = std::accumulate(a.shape().begin(), a.shape().end() - 1, int64_t{1}, std::multiplies<>());
+      const int64_t rows = a.shape().without_last().size();
       result[1] = matmul(transpose(reshape(a, {rows, a.size(-1)}), 0, 1), reshape(g, {rows, g.size(-1)}));
     } else {
       result[1] = sum_to(matmul(transpose(a, -2, -1), g), b.shape());

@@ -273,8 +273,7 @@ Tensor SequenceSlice::hand_round(const SliceTour& tour, const Tensor& x, const S
 }
 
 Tensor SequenceSlice::sum_round(const SliceTour& tour, const Tensor& x) {
-  const Tensor given = x.defined() ? x.contiguous() : x;
-  return all_.ask(number_, {.kind = SequenceSlices::Question::Kind::sum_round, .x = given, .tour = tour});
+  return all_.ask(number_, {.kind = SequenceSlices::Question::Kind::sum_round, .x = x.contiguous(), .tour = tour});
 }
 
 Tensor SequenceSlice::carry_in(Way way, const Tensor& start) {

@@ -190,7 +190,7 @@ void check_finite(const Tensor& x, const char* op) {
     const T* values = x.data<T>();
     const int64_t bad = first_where(x.size(), [&](int64_t i) { return values[i] - values[i] != T(0); });
     if (bad == x.size()) return;
-    fail("{}: the element at {} of {} is {}; all must be finite", op, place_of(bad, x.shape()).str(), x.shape().str(),
+    fail("{}: the element at {} of {} is {}; all must be finite", op, x.shape().place(bad).str(), x.shape().str(),
          static_cast<double>(values[bad]));
   });
 }

@@ -27,7 +27,7 @@ constexpr std::array<std::pair<Activation, std::string_view>, 4> kNames{{{Activa
 
 int64_t columns_of(const char* op, const Tensor& x) {
   if (x.rank() == 0) fail("{}: needs at least one axis, got {}", op, x.str());
-  visit_stored(x.dtype(), op, [](auto) {});
+  require_stored(x.dtype(), op);
   return x.size(-1);
 }
 
@@ -37,8 +37,6 @@ void check_bias(const Tensor& bias, const Tensor& x) {
     fail("bias_activation: bias {} does not fit {}; it must be {} ({})", bias.str(), x.str(),
          name_of(compute_dtype(x.dtype())), x.size(-1));
 }
-
-Tensor contiguous_or_none(const Tensor& x) { return x.defined() ? x.contiguous() : x; }
 
 }  // namespace
 
@@ -57,7 +55,7 @@ Tensor bias_activation(const Tensor& x, const Tensor& bias, Activation activatio
   if (must_convert(x)) return to_bf16(bias_activation(to_f32(x), bias, activation));
   const Tensor y = Tensor::empty_like(x);
   if (x.size() > 0) {
-    kBiasActivation(x.device(), x.size() / columns, columns, x.contiguous(), contiguous_or_none(bias), activation, y);
+    kBiasActivation(x.device(), x.size() / columns, columns, x.contiguous(), bias.contiguous(), activation, y);
   }
   return y;
 }
@@ -76,8 +74,8 @@ BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& 
       Tensor::empty_like(x),
       bias.defined() ? Tensor::zeros({columns}, compute_dtype(x.dtype()), x.device()) : Tensor()};
   if (x.size() > 0) {
-    kBiasActivationBackward(x.device(), x.size() / columns, columns, g.contiguous(), x.contiguous(),
-                            contiguous_or_none(bias), activation, result.dx, result.dbias);
+    kBiasActivationBackward(x.device(), x.size() / columns, columns, g.contiguous(), x.contiguous(), bias.contiguous(),
+                            activation, result.dx, result.dbias);
   }
   return result;
 }

@@ -23,7 +23,7 @@ BOCHNER_KERNEL(kSquaredBackward, "mean_squared_error", mean_squared_error_backwa
 namespace {
 
 void check(const Tensor& x, const Tensor& labels, const CrossEntropyOptions& options) {
-  visit_floating(x.dtype(), "cross_entropy", [](auto) {});
+  require_floating(x.dtype(), "cross_entropy");
   const bool integers = labels.dtype() == DType::i64 || labels.dtype() == DType::i32;
   if (x.rank() == 0 || !integers || !(labels.shape() == x.shape().without_last())) {
     fail("cross_entropy: logits {} need i64 or i32 labels of their shape without the last axis, got {}", x.str(),
@@ -34,7 +34,7 @@ void check(const Tensor& x, const Tensor& labels, const CrossEntropyOptions& opt
 }
 
 void check_pair(const char* op, const Tensor& x, const Tensor& targets) {
-  visit_floating(x.dtype(), op, [](auto) {});
+  require_floating(x.dtype(), op);
   if (!(x.shape() == targets.shape()) || x.dtype() != targets.dtype())
     fail("{}: targets {} do not fit {}", op, targets.str(), x.str());
 }

@@ -22,7 +22,7 @@ ConvolutionSizes sizes_of(const Tensor& x, FilterSize filter, int64_t columns) {
     fail("depthwise_convolution: {} x {} taps; odd numbers are needed", filter.rows, filter.width);
   }
   if (columns < 0) fail("depthwise_convolution: {} columns; at least 0 are needed", columns);
-  visit_stored(x.dtype(), "depthwise_convolution", [](auto) {});
+  require_stored(x.dtype(), "depthwise_convolution");
   return {x.size(0), x.size(1), x.size(2), x.size(3), columns == 0 ? x.size(2) : columns, filter};
 }
 

@@ -39,13 +39,11 @@ Tensor around(const Tensor& sums, const Tensor& weights, const Tensor& x) {
 
 Tensor gaussian_kernel(const Tensor& x, const Tensor& y, const Tensor& mask) {
   check_attention("gaussian_kernel", x, y, y, mask);
-  visit_floating(x.dtype(), "gaussian_kernel", [](auto) {});
+  require_floating(x.dtype(), "gaussian_kernel");
   const Tensor from = x.contiguous();
   const Tensor to = y.contiguous();
   const Tensor C = matmul(from, to.transpose(-2, -1));
-  if (C.size() > 0) {
-    kGaussian(x.device(), half_norms(from), half_norms(to), mask.defined() ? mask.contiguous() : mask, C);
-  }
+  if (C.size() > 0) kGaussian(x.device(), half_norms(from), half_norms(to), mask.contiguous(), C);
   return C;
 }
 

@@ -17,7 +17,7 @@ void transform(const Tensor& from, const Tensor& to) {
   if (!std::has_single_bit(static_cast<uint64_t>(n))) {
     fail("hadamard: the last axis of {} has size {}, not a power of two; pad() it with zeros", from.shape().str(), n);
   }
-  visit_floating(from.dtype(), "hadamard", [](auto) {});
+  require_floating(from.dtype(), "hadamard");
   if (from.size() > 0) kHadamard(from.device(), from.size() / n, n, from, to);
 }
 

@@ -32,12 +32,6 @@ Tensor gathered(const Shape& shape, const Tensor& first, const Tensor& index, in
   return y;
 }
 
-int64_t product(const Shape& shape, int begin, int end) {
-  int64_t size = 1;
-  for (int axis = begin; axis < end; ++axis) size *= shape[axis];
-  return size;
-}
-
 /// Shape of take's result.
 Shape taken(const Shape& shape, int axis, const Shape& index) {
   Shape result;
@@ -96,7 +90,7 @@ void take_add_(const Tensor& y, const Tensor& index, const Tensor& source, int a
          y.shape().str(), expected.str(), source.shape().str());
   }
   const Scatter scatter{
-      product(y.shape(), 0, axis), y.size(axis), index.size(), product(y.shape(), axis + 1, y.rank()), 0, 1, 0};
+      y.shape().size(0, axis), y.size(axis), index.size(), y.shape().size(axis + 1, y.rank()), 0, 1, 0};
   add_into(y, scatter, index.contiguous(), source, "take_add");
 }
 
@@ -117,11 +111,10 @@ void scatter_add_(const Tensor& y, int axis, const Tensor& index, const Tensor& 
   bool whole_rows = true;
   for (int a = axis + 1; a < y.rank(); ++a) whole_rows = whole_rows && index.size(a) == 1;
   for (int a = axis + 1; a < y.rank() && whole_rows; ++a) chosen[a] = 1;
-  const int64_t inner = product(y.shape(), axis + 1, y.rank());
+  const int64_t inner = y.shape().size(axis + 1, y.rank());
   const int64_t count = source.size(axis);
   const int64_t step = whole_rows ? 1 : inner;
-  const Scatter scatter{product(y.shape(), 0, axis), y.size(axis), count, inner, count * step, step,
-                        whole_rows ? 0 : 1};
+  const Scatter scatter{y.shape().size(0, axis), y.size(axis), count, inner, count * step, step, whole_rows ? 0 : 1};
   add_into(y, scatter, index.expand(chosen).contiguous(), source, "scatter_add");
 }
 

@@ -24,7 +24,7 @@ constexpr Kernel kSolve{"solve", &cpu::solve, CUDA_KERNEL(solve)};
 /// A contiguous stack of finite matrices.
 Tensor checked(const Tensor& a, const char* op) {
   if (a.rank() < 2) fail("{}: {} is no matrix; two axes or more are needed", op, a.shape().str());
-  visit_floating(a.dtype(), op, [](auto) {});
+  require_floating(a.dtype(), op);
   const Tensor rows = a.contiguous();
   kCheckFinite(a.device(), rows, op);
   return rows;

@@ -29,7 +29,7 @@ namespace {
 /// x as (rows, columns) over its last axis, contiguous.
 Tensor rows_of(const char* op, const Tensor& x) {
   if (x.rank() == 0) fail("{}: needs at least one axis, got {}", op, x.str());
-  visit_stored(x.dtype(), op, [](auto) {});
+  require_stored(x.dtype(), op);
   const int64_t columns = x.size(-1);
   return x.contiguous().view({columns == 0 ? 0 : x.size() / columns, columns});
 }
@@ -88,7 +88,7 @@ NormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor
   const NormGradients result{Tensor::empty_like(x), Tensor::zeros({x.size(-1)}, dtype, x.device()),
                              Tensor::zeros({x.size(-1)}, dtype, x.device())};
   kLayerNormBackward(x.device(), g.contiguous(), rows, scale_of("layer_norm", "gamma", gamma, 1, x), given,
-                     residual.defined() ? residual.contiguous() : residual, result);
+                     residual.contiguous(), result);
   return result;
 }
 
@@ -96,7 +96,7 @@ namespace {
 
 Tensor batch_rows(const Tensor& x) {
   if (x.rank() != 2) fail("batch_norm: needs (n, features), got {}", x.str());
-  visit_floating(x.dtype(), "batch_norm", [](auto) {});
+  require_floating(x.dtype(), "batch_norm");
   return rows_of("batch_norm", x);
 }
 

@@ -53,7 +53,7 @@ Tensor reduce(Reducer op, const Tensor& x, const Dims& axes, bool keep) {
   int64_t inner = 1;
   Tensor source = x;
   if (adjacent) {
-    for (int axis = last + 1; axis < x.rank(); ++axis) inner *= x.size(axis);
+    inner = x.shape().size(last + 1, x.rank());
   } else {
     for (int axis = 0; axis < x.rank(); ++axis) {
       if (reduced[static_cast<size_t>(axis)]) order.push_back(axis);

@@ -31,9 +31,7 @@ Tensor softmax_backward(const Tensor& g, const Tensor& y, int axis) {
 Tensor logsumexp(const Tensor& x, int axis, bool keep) {
   if (x.dtype() == DType::bf16) return to_bf16(logsumexp(to_f32(x), axis, keep));
   const Tensor rows = x.transpose(axis, -1).contiguous();
-  Shape shape = rows.shape();
-  shape[-1] = 1;
-  Tensor y = Tensor::empty(shape, x.dtype(), x.device());
+  Tensor y = Tensor::empty(rows.shape().with_last(1), x.dtype(), x.device());
   if (y.size() > 0) kLogSumExp(x.device(), y.size(), rows.size(-1), rows, y);
   const Tensor placed = y.transpose(axis, -1);
   return keep ? placed : placed.squeeze(axis);

@@ -16,10 +16,9 @@ namespace {
 
 /// The first k of each row in order, on views with `axis` last.
 Ordered first(const Tensor& x, int64_t k, int axis, bool descending, const char* op) {
-  visit_numeric(x.dtype(), op, [](auto) {});
+  require_numeric(x.dtype(), op);
   const Tensor rows = x.transpose(axis, -1).contiguous();
-  Shape shape = rows.shape();
-  shape[-1] = k;
+  const Shape shape = rows.shape().with_last(k);
   const Tensor values = Tensor::empty(shape, x.dtype(), x.device());
   const Tensor indices = Tensor::empty(shape, DType::i64, x.device());
   if (values.size() > 0) kSort(x.device(), values.size() / k, rows.size(-1), k, descending, rows, values, indices);
@@ -27,12 +26,10 @@ Ordered first(const Tensor& x, int64_t k, int axis, bool descending, const char*
 }
 
 Tensor extreme(const Tensor& x, int axis, bool keep, bool largest, const char* op) {
-  visit_numeric(x.dtype(), op, [](auto) {});
+  require_numeric(x.dtype(), op);
   if (x.size(axis) == 0) fail("{}: axis {} of {} is empty", op, axis, x.shape().str());
   const Tensor rows = x.transpose(axis, -1).contiguous();
-  Shape shape = rows.shape();
-  shape[-1] = 1;
-  const Tensor places = Tensor::empty(shape, DType::i64, x.device());
+  const Tensor places = Tensor::empty(rows.shape().with_last(1), DType::i64, x.device());
   if (places.size() > 0) kArgmax(x.device(), places.size(), rows.size(-1), largest, rows, places);
   const Tensor placed = places.transpose(axis, -1);
   return keep ? placed : placed.squeeze(axis);
