@@ -1,5 +1,6 @@
 // Dispatch: one slot per kernel, filled at compile time, empty if a backend is not built. Every call is a span of
-// the trace. The slot is in the op's own file, states the kernel's parameters, and declares it for both backends:
+// the trace, and its tensors must lie on one device, but for those within a struct, which the op checks. The slot is in
+// the op's own file, states the kernel's parameters, and declares it for both backends:
 //
 //   // x and y (rows, columns), contiguous.
 //   BOCHNER_KERNEL(kSoftmax, "softmax", softmax, int64_t rows, int64_t columns, const Tensor& x, const Tensor& y);
@@ -14,6 +15,7 @@
 
 #include "engine/device.h"
 #include "engine/error.h"
+#include "engine/tensor.h"
 #include "engine/trace.h"
 
 #if defined(BOCHNER_CUDA)
@@ -35,6 +37,14 @@
 
 namespace bochner {
 
+/// Refuses, in the name of `op`, an operand that lies on another device than the call: its kernel cannot read it.
+inline void require_on(Device device, const char* op, const Tensor& operand) {
+  if (!operand.defined() || operand.device() == device) return;
+  fail("{}: an operand, {}, is not on {}, where the others are; move it with to()", op, operand.str(), device.str());
+}
+template <class T>
+void require_on(Device, const char*, const T&) {}
+
 template <class Signature>
 class Kernel;
 
@@ -45,6 +55,7 @@ class Kernel<void(Args...)> {
   constexpr Kernel(const char* name, Function cpu, Function cuda) : name_(name), cpu_(cpu), cuda_(cuda) {}
 
   void operator()(Device device, Args... args) const {
+    (require_on(device, name_, args), ...);
     const Function function = device.is_cpu() ? cpu_ : cuda_;
     if (function == nullptr) fail("{}: this build has no {} backend", name_, device.is_cpu() ? "CPU" : "CUDA");
     const trace::Span span(name_);

@@ -1,8 +1,10 @@
 #include "engine/loop.h"
 
+#include "engine/kernel.h"
+
 namespace bochner {
 
-Loop make_loop(std::initializer_list<const Tensor*> operands) {
+Loop make_loop(const char* op, std::initializer_list<const Tensor*> operands) {
   BOCHNER_ASSERT(operands.size() >= 1 && operands.size() <= Loop::kOperands);
   const Tensor& first = **operands.begin();
   const int count = static_cast<int>(operands.size());
@@ -11,7 +13,7 @@ Loop make_loop(std::initializer_list<const Tensor*> operands) {
   std::array<Dims, Loop::kOperands> strides;
   int o = 0;
   for (const Tensor* operand : operands) {
-    BOCHNER_ASSERT(operand->device() == first.device());
+    require_on(first.device(), op, *operand);
     loop.data[static_cast<size_t>(o)] = operand->raw();
     strides[static_cast<size_t>(o++)] = operand->expand(first.shape()).strides();
   }

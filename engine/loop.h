@@ -26,7 +26,7 @@ struct Loop {
   }
 };
 
-/// Each operand must broadcast to the shape of the first.
-Loop make_loop(std::initializer_list<const Tensor*> operands);
+/// Each operand must broadcast to the shape of the first. One on another device is refused in the name of `op`.
+Loop make_loop(const char* op, std::initializer_list<const Tensor*> operands);
 
 }  // namespace bochner

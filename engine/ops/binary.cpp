@@ -28,8 +28,6 @@ constexpr Kernel kBinary{Op::name, &cpu::binary<Op>, CUDA_KERNEL(binary<Op>)};
 
 void require_alike(const char* op, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) fail("{}: {} and {} differ in type; convert one with cast()", op, a.str(), b.str());
-  if (!(a.device() == b.device()))
-    fail("{}: {} and {} lie on different devices; move one with to()", op, a.str(), b.str());
 }
 
 }  // namespace
@@ -52,7 +50,7 @@ Tensor apply(const Op& op, const Tensor& a, const Tensor& b) {
   constexpr bool compares = std::is_same_v<decltype(op.forward(0.0, 0.0)), bool>;
   Tensor z =
       Tensor::empty(broadcast(a.shape(), b.shape(), Op::name), compares ? DType::boolean : a.dtype(), a.device());
-  kBinary<Op>(a.device(), op, make_loop({&z, &a, &b}), a.dtype());
+  kBinary<Op>(a.device(), op, make_loop(Op::name, {&z, &a, &b}), a.dtype());
   return z;
 }
 
@@ -60,9 +58,10 @@ void add_(const Tensor& to, const Tensor& x) {
   require_alike("add_", to, x);
   if (!broadcasts_to(x.shape(), to.shape()))
     fail("add_: {} does not broadcast to {}", x.shape().str(), to.shape().str());
-  to.overwritten();
   const Tensor added = apart_from(x, to);
-  kBinary<binary::Add>(to.device(), binary::Add{}, make_loop({&to, &to, &added}), to.dtype());
+  const Loop loop = make_loop("add_", {&to, &to, &added});
+  to.overwritten();
+  kBinary<binary::Add>(to.device(), binary::Add{}, loop, to.dtype());
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
@@ -71,7 +70,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
     fail("where: the condition must be bool, got {}", name_of(condition.dtype()));
   const Shape shape = broadcast(condition.shape(), broadcast(a.shape(), b.shape(), "where"), "where");
   Tensor z = Tensor::empty(shape, a.dtype(), a.device());
-  kWhere(a.device(), make_loop({&z, &condition, &a, &b}), a.dtype());
+  kWhere(a.device(), make_loop("where", {&z, &condition, &a, &b}), a.dtype());
   return z;
 }
 

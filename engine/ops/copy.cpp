@@ -44,7 +44,7 @@ void copy(const Tensor& from, const Tensor& to) {
   to.overwritten();
   if (from.device() == to.device()) {
     const Tensor source = apart_from(from, to);
-    copy_kernel(to.device(), make_loop({&to, &source}), to.dtype(), source.dtype());
+    copy_kernel(to.device(), make_loop("copy", {&to, &source}), to.dtype(), source.dtype());
     return;
   }
 #if defined(BOCHNER_CUDA)
@@ -57,7 +57,7 @@ void copy(const Tensor& from, const Tensor& to) {
 void fill(const Tensor& to, double value) {
   if (!to.defined()) fail("fill: the tensor is undefined");
   to.overwritten();
-  fill_kernel(to.device(), make_loop({&to}), to.dtype(), value);
+  fill_kernel(to.device(), make_loop("fill", {&to}), to.dtype(), value);
 }
 
 void count_up(const Tensor& to) {

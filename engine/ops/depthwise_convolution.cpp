@@ -38,8 +38,7 @@ Tensor depthwise_convolution(const Tensor& x, const Tensor& taps, int64_t column
     fail("depthwise_convolution: taps are {}; they must be (heads, rows, width, dim)", taps.shape().str());
   }
   const ConvolutionSizes sizes = sizes_of(x, {taps.size(1), taps.size(2)}, columns);
-  if (taps.size(0) != sizes.heads || taps.size(3) != sizes.dim || taps.dtype() != compute_dtype(x.dtype()) ||
-      taps.device() != x.device()) {
+  if (taps.size(0) != sizes.heads || taps.size(3) != sizes.dim || taps.dtype() != compute_dtype(x.dtype())) {
     fail("depthwise_convolution: x is {}, so taps must be {} ({}, rows, width, {}); got {}", x.str(),
          name_of(compute_dtype(x.dtype())), sizes.heads, sizes.dim, taps.str());
   }
@@ -52,7 +51,7 @@ Tensor depthwise_convolution(const Tensor& x, const Tensor& taps, int64_t column
 
 Tensor depthwise_convolution_taps(const Tensor& x, const Tensor& g, FilterSize filter, int64_t columns) {
   const ConvolutionSizes sizes = sizes_of(x, filter, columns);
-  if (!(g.shape() == x.shape()) || g.dtype() != x.dtype() || g.device() != x.device()) {
+  if (!(g.shape() == x.shape()) || g.dtype() != x.dtype()) {
     fail("depthwise_convolution_taps: x is {}, g is {}; they must be alike", x.str(), g.str());
   }
   const Shape shape = {sizes.heads, filter.rows, filter.width, sizes.dim};

@@ -21,14 +21,13 @@ namespace {
 void check(const Tensor& index, int64_t bound, Device device, const char* op) {
   if (index.dtype() != DType::i64)
     fail("{}: the index is {}; convert it to i64 with cast()", op, name_of(index.dtype()));
-  if (index.device() != device)
-    fail("{}: the index is on {}, the tensor on {}", op, index.device().str(), device.str());
+  require_on(device, op, index);
   kCheckIndex(device, index.contiguous(), bound, op);
 }
 
 Tensor gathered(const Shape& shape, const Tensor& first, const Tensor& index, int64_t stride) {
   const Tensor y = Tensor::empty(shape, first.dtype(), first.device());
-  if (y.size() > 0) kGather(y.device(), make_loop({&y, &first, &index}), size_of(y.dtype()), stride);
+  if (y.size() > 0) kGather(y.device(), make_loop("gather", {&y, &first, &index}), size_of(y.dtype()), stride);
   return y;
 }
 
@@ -42,9 +41,8 @@ Shape taken(const Shape& shape, int axis, const Shape& index) {
 }
 
 void add_into(const Tensor& y, const Scatter& scatter, const Tensor& index, const Tensor& source, const char* op) {
-  if (source.dtype() != y.dtype() || source.device() != y.device()) {
-    fail("{}: cannot add {} to {}; bring them to one type and device with cast() and to()", op, source.str(), y.str());
-  }
+  if (source.dtype() != y.dtype())
+    fail("{}: cannot add {} to {}; bring them to one type with cast()", op, source.str(), y.str());
   if (source.size() == 0) return;
   const Tensor terms = source.shares_storage(y) ? source.clone() : source.contiguous();
   const Tensor target = y.contiguous();

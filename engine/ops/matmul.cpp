@@ -59,8 +59,6 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     fail("matmul: {} x {}: inner sizes {} and {} differ", a.shape().str(), b.shape().str(), a.size(-1), b.size(-2));
   }
   if (a.dtype() != b.dtype()) fail("matmul: {} x {} differ in type; convert one with cast()", a.str(), b.str());
-  if (!(a.device() == b.device()))
-    fail("matmul: {} x {} lie on different devices; move one with to()", a.str(), b.str());
   if (must_convert(a)) return to_bf16(matmul(to_f32(a), to_f32(b)));
   int64_t m = a.size(-2);
   const int64_t n = b.size(-1);

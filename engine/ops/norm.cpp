@@ -34,10 +34,11 @@ Tensor rows_of(const char* op, const Tensor& x) {
   return x.contiguous().view({columns == 0 ? 0 : x.size() / columns, columns});
 }
 
-/// gamma or beta, contiguous; if undefined, filled with `value`.
+/// gamma or beta, contiguous and where x is; if undefined, filled with `value`.
 Tensor scale_of(const char* op, const char* name, const Tensor& given, double value, const Tensor& x) {
   const DType dtype = compute_dtype(x.dtype());
   if (!given.defined()) return Tensor::full({x.size(-1)}, value, dtype, x.device());
+  require_on(x.device(), op, given);
   if (!(given.shape() == Shape{x.size(-1)}) || given.dtype() != dtype) {
     fail("{}: {} {} does not fit x {}; it must be {} ({})", op, name, given.str(), x.str(), name_of(dtype), x.size(-1));
   }
@@ -53,14 +54,15 @@ void check_same(const char* op, const char* name, const Tensor& given, const Ten
     fail("{}: {} {} does not fit x {}", op, name, given.str(), x.str());
 }
 
-/// mean, rstd or variance, contiguous; it must be of `shape`.
-Tensor statistic_of(const char* op, const char* name, const Tensor& given, const Shape& shape) {
+/// mean or rstd, contiguous; it must be of `shape` and on `device`.
+Tensor statistic_of(const char* op, const char* name, const Tensor& given, const Shape& shape, Device device) {
+  require_on(device, op, given);
   if (!(given.shape() == shape)) fail("{}: {} {} needs shape {}", op, name, given.str(), shape.str());
   return given.contiguous();
 }
 
-NormStatistics statistics_of(const char* op, const NormStatistics& given, const Shape& shape) {
-  return {statistic_of(op, "mean", given.mean, shape), statistic_of(op, "rstd", given.rstd, shape)};
+NormStatistics statistics_of(const char* op, const NormStatistics& given, const Shape& shape, Device device) {
+  return {statistic_of(op, "mean", given.mean, shape, device), statistic_of(op, "rstd", given.rstd, shape, device)};
 }
 
 /// One number each for each row, in the type that x is computed in.
@@ -82,7 +84,7 @@ NormGradients layer_norm_backward(const Tensor& g, const Tensor& x, const Tensor
                                   const NormStatistics& statistics, const Tensor& residual) {
   const Tensor rows = rows_of("layer_norm", x);
   check_same("layer_norm", "gradient", g, x);
-  const NormStatistics given = statistics_of("layer_norm", statistics, x.shape().without_last());
+  const NormStatistics given = statistics_of("layer_norm", statistics, x.shape().without_last(), x.device());
   if (residual.defined()) check_same("layer_norm", "residual gradient", residual, x);
   const DType dtype = compute_dtype(x.dtype());
   const NormGradients result{Tensor::empty_like(x), Tensor::zeros({x.size(-1)}, dtype, x.device()),
@@ -128,7 +130,7 @@ NormGradients batch_norm_backward(const Tensor& g, const Tensor& x, const Tensor
                                   const NormStatistics& statistics) {
   const Tensor rows = batch_rows(x);
   check_same("batch_norm", "gradient", g, x);
-  const NormStatistics given = statistics_of("batch_norm", statistics, {x.size(1)});
+  const NormStatistics given = statistics_of("batch_norm", statistics, {x.size(1)}, x.device());
   const NormGradients result{Tensor::empty_like(x), Tensor::zeros({x.size(1)}, x.dtype(), x.device()),
                              Tensor::zeros({x.size(1)}, x.dtype(), x.device())};
   kBatchNormBackward(x.device(), g.contiguous(), rows, scale_of("batch_norm", "gamma", gamma, 1, x), given, result);

@@ -28,7 +28,7 @@ Tensor apply(const Op& op, const Tensor& x) {
   static constexpr Kernel kernel{Op::name, &cpu::unary<Op>, CUDA_KERNEL(unary<Op>)};
   if (must_convert(x)) return to_bf16(apply(op, to_f32(x)));
   Tensor y = Tensor::empty_like(x);
-  kernel(x.device(), op, make_loop({&y, &x}), x.dtype());
+  kernel(x.device(), op, make_loop(Op::name, {&y, &x}), x.dtype());
   return y;
 }
 
@@ -37,7 +37,7 @@ Tensor apply_backward(const Op& op, const Tensor& g, const Tensor& x, const Tens
   static constexpr Kernel kernel{Op::name, &cpu::unary_backward<Op>, CUDA_KERNEL(unary_backward<Op>)};
   if (must_convert(x)) return to_bf16(apply_backward(op, to_f32(g), to_f32(x), to_f32(y)));
   Tensor dx = Tensor::empty_like(x);
-  kernel(x.device(), op, make_loop({&dx, &g, &x, &y}), x.dtype());
+  kernel(x.device(), op, make_loop(Op::name, {&dx, &g, &x, &y}), x.dtype());
   return dx;
 }
 

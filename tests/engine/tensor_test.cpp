@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/kernel.h"
 #include "engine/ops/binary.h"
 #include "engine/sanitizer.h"
 #include "tests/engine/ops/counting.h"
@@ -118,6 +119,27 @@ TEST(Tensor, ErrorsNameShapesAndRule) {
   const Scope inner("2");
   EXPECT_EQ(message_of([&] { x.expand({2, 4}); }), "expand: (2, 3) does not broadcast to (2, 4) [encoder.2]");
   EXPECT_THROW(Tensor::empty({int64_t{1} << 40, int64_t{1} << 40}), Error);
+}
+
+TEST(Shape, PartsOfIt) {
+  const Shape shape{2, 3, 4};
+  EXPECT_EQ(shape.size(0, 3), 24);
+  EXPECT_EQ(shape.size(1, 3), 12);
+  EXPECT_EQ(shape.size(1, 1), 1);
+  EXPECT_EQ(shape.with_last(7), Shape({2, 3, 7}));
+  EXPECT_EQ(shape.place(0), Dims({0, 0, 0}));
+  EXPECT_EQ(shape.place(17), Dims({1, 1, 1}));
+  EXPECT_EQ(Shape().place(0), Dims());
+}
+
+TEST(Tensor, ContiguousLeavesUndefinedUndefined) { EXPECT_FALSE(Tensor().contiguous().defined()); }
+
+void kernel_that_is_not_to_run(const Tensor&, int64_t, const Tensor&) { FAIL(); }
+
+TEST(Kernel, RefusesAnOperandOnAnotherDevice) {
+  constexpr Kernel kernel{"fuse", &kernel_that_is_not_to_run, &kernel_that_is_not_to_run};
+  EXPECT_EQ(message_of([&] { kernel(Device::cuda(), Tensor(), 1, Tensor::zeros({2})); }),
+            "fuse: an operand, f32 (2,) cpu, is not on cuda:0, where the others are; move it with to()");
 }
 
 TEST(Allocator, SteadyStateAsksTheSystemForNothing) {

@@ -13,18 +13,13 @@ void check_attention(const char* op, const Tensor& Q, const Tensor& K, const Ten
         op, Q.shape().str(), K.shape().str(), V.shape().str());
   }
   for (const Tensor* x : {&K, &V}) {
-    if (x->dtype() != Q.dtype() || x->device() != Q.device()) {
-      fail("{}: Q is {}, K {}, V {}: one type and one device are needed; cast() or move", op, Q.str(), K.str(),
-           V.str());
-    }
+    if (x->dtype() != Q.dtype())
+      fail("{}: Q is {}, K {}, V {}: one type is needed; convert with cast()", op, Q.str(), K.str(), V.str());
   }
   if (!key_mask.defined()) return;
   if (key_mask.dtype() != DType::boolean || !(key_mask.shape() == Shape{K.size(0), K.size(2)})) {
     fail("{}: the key mask must be bool (batch, keys) = {}, true at real keys; got {}", op,
          Shape{K.size(0), K.size(2)}.str(), key_mask.str());
-  }
-  if (key_mask.device() != Q.device()) {
-    fail("{}: the key mask is on {}, Q on {}; move it", op, key_mask.device().str(), Q.device().str());
   }
 }
 

@@ -9,8 +9,8 @@ struct AttentionGradients {
   Tensor dQ, dK, dV;
 };
 
-/// Refuses, in the name of `op`, anything but Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E) of one type and device,
-/// and a mask that is undefined or bool (B, Lk).
+/// Refuses, in the name of `op`, anything but Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E) of one type, and a
+/// mask that is undefined or bool (B, Lk).
 void check_attention(const char* op, const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask);
 /// x itself if each of its rows is contiguous, otherwise a copy.
 Tensor with_whole_rows(const Tensor& x);

@@ -4,8 +4,13 @@
 #include <cstdlib>
 
 #include "engine/ops/binary.h"
+#include "engine/ops/cross_entropy.h"
 #include "engine/ops/embedding.h"
+#include "engine/ops/feed_forward.h"
 #include "engine/ops/index.h"
+#include "engine/ops/linear.h"
+#include "engine/ops/norm.h"
+#include "engine/ops/softmax.h"
 #include "engine/ops/unary.h"
 #include "engine/random.h"
 #include "tests/card.h"
@@ -191,6 +196,38 @@ TEST(Card, GuardsSeeAWriteOutside) {
   }
   EXPECT_EQ(cuda::broken_guards(), before + 1);
   cuda::set_guards(false);
+}
+
+TEST(Card, AnOperandOnAnotherDeviceIsAnErrorThatNamesItsOp) {
+  BOCHNER_NEEDS_CARD();
+  const Tensor here = Tensor::zeros({4, 4});
+  const Tensor there = Tensor::zeros({4, 4}, DType::f32, Device::cuda());
+  const Tensor row = Tensor::zeros({4});
+  const Tensor ids = Tensor::zeros({4}, DType::i64);
+  const auto message = [&](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message([&] { embedding(there, ids); }),
+            "embedding: an operand, i64 (4,) cpu, is not on cuda:0, where the others are; move it with to()");
+  EXPECT_EQ(message([&] { where(here.cast(DType::boolean), there, there); }),
+            "where: an operand, bool (4, 4) cpu, is not on cuda:0, where the others are; move it with to()");
+  EXPECT_EQ(message([&] { take(there, ids); }),
+            "take: an operand, i64 (4,) cpu, is not on cuda:0, where the others are; move it with to()");
+  EXPECT_THROW(there + here, Error);
+  EXPECT_THROW(cross_entropy(there, ids), Error);
+  EXPECT_THROW(binary_cross_entropy(there, here), Error);
+  EXPECT_THROW(softmax_backward(here, there), Error);
+  EXPECT_THROW(bias_activation(there, row, Activation::relu), Error);
+  EXPECT_THROW(layer_norm(there, row, {}), Error);
+  EXPECT_THROW(layer_norm_backward(there, there, {}, {row, row}), Error);
+  EXPECT_THROW(linear(there, {.w = there, .b = row}), Error);
+  EXPECT_THROW(linear(there, {.w = there}, here), Error);
+  EXPECT_THROW(feed_forward(there, {.w1 = there, .w2 = here}), Error);
 }
 
 TEST(Card, AnIndexOutOfRangeIsAnErrorThatNamesItsOp) {

@@ -57,7 +57,7 @@ TEST(CudaTiles, LoopsBeyondTwoToThe31AreCutIntoPieces) {
 TEST(CudaTiles, OffsetsFollowTheLayout) {
   const Tensor x = Tensor::zeros({4, 3, 5}).permute({2, 0, 1});
   const Tensor y = Tensor::zeros({5, 4, 3});
-  const Loop loop = make_loop({&y, &x});
+  const Loop loop = make_loop("test", {&y, &x});
   for_each_piece<2>(loop,
                     [&](const Loop& piece, const Strides<2>& strides) {
                       for (int64_t i = 0; i < piece.size; ++i) {
