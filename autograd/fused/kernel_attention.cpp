@@ -165,8 +165,8 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
     const Variable phi_k = features(map, k, Omega, shift, keys);  // (B, H, Lk, F)
     Variable weights = matmul(phi_q, transpose(phi_k, -2, -1));   // (B, H, Lq, Lk)
     if (rises) {
-      const bool has_eps = spec.map.kind != FeatureMap::Kind::softmax_trigonometric && !spec.map.absolute_eps;
-      weights = with_causal_shift(weights, shift, sum(phi_q, {-1}, true) * (has_eps ? spec.map.eps : 0));
+      const double eps = spec.eps_comes_later() ? spec.map.eps : 0;
+      weights = with_causal_shift(weights, shift, sum(phi_q, {-1}, true) * eps);
     }
     const Tensor visible = causal_mask(Q.size(-2), K.size(-2), Q.device());
     weights = weights * Variable(visible.cast(Q.dtype()));

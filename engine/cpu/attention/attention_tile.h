@@ -25,6 +25,15 @@ inline constexpr int64_t kTile = 64;
 inline constexpr double kLog2E = 1.44269504088896340736;
 inline constexpr double kLn2 = 0.69314718055994530942;
 
+/// The running maximum, of scores or of exponents, before any key is seen; finite, so that subtracting it from a hidden
+/// score of -inf gives -inf.
+template <class T>
+inline constexpr T kNothing = std::numeric_limits<T>::lowest() / 4;
+
+/// How far scores or exponents may exceed the shift in use, in powers of two, before sums are rescaled: a factor of 2^8
+/// harms no sum, and most tiles then need no rescaling.
+inline constexpr int kSlack = 8;
+
 /// Scratch memory from the caching allocator, which asks the system for nothing in steady state.
 template <class T>
 class Buffer {

@@ -56,7 +56,7 @@ class Chunk {
     key_count_ = list_.before(begin + count_) - first_key_;
     keys_.project(k_, list_, first_key_, key_count_);
     const T factor = spec_.shifts() ? follow_exponents(shift, largest) : T(1);
-    keys_.key_features(shift, !eps_comes_later(spec_));
+    keys_.key_features(shift, !spec_.eps_comes_later());
     gather_rows<S>(v_, list_, first_key_, key_count_, sizes_.value_dim, values_);
     return factor;
   }
@@ -67,7 +67,7 @@ class Chunk {
     queries_.query_features();
     if (!spec_.shifts()) return;
     T* F = queries_.F();
-    const T eps = eps_comes_later(spec_) ? static_cast<T>(spec_.map.eps) : T(0);
+    const T eps = spec_.eps_comes_later() ? static_cast<T>(spec_.map.eps) : T(0);
     struct Column {
       Vector<T> raise, sum;
     };
@@ -103,7 +103,7 @@ class Chunk {
     const int64_t E = sizes_.value_dim;
     product_(sizes_.features, E, key_count_, keys_.F(), {kTile, 1}, values_, E, state.S, E, true);
     add_row_totals<T>(keys_.F(), nullptr, sizes_.features, keys_.columns(), state.z);
-    if (!eps_comes_later(spec_)) return;
+    if (!spec_.eps_comes_later()) return;
     for (int64_t j = 0; j < key_count_; ++j) {
       for (int64_t d = 0; d < E; ++d) state.totals[d] += values_[j * E + d];
     }
@@ -116,7 +116,7 @@ class Chunk {
     product_(key_count_, columns, sizes_.features, keys_.F(), {1, kTile}, queries_.F(), kTile, At, kTile);
     for (int64_t j = 0; j < key_count_; ++j) {
       T* row = At + j * kTile;
-      for (int64_t i = 0; i < columns && eps_comes_later(spec_); ++i) row[i] += feature_sums_[i];
+      for (int64_t i = 0; i < columns && spec_.eps_comes_later(); ++i) row[i] += feature_sums_[i];
       std::fill_n(row, hidden(j), T(0));
     }
   }
@@ -126,13 +126,13 @@ class Chunk {
   T follow_exponents(T& shift, T& largest) {
     alignas(64) T top[kTile];
     keys_.key_exponents(top);
-    T first = kNoExponent<T>;  // of the first query that sees a key
+    T first = kNothing<T>;  // of the first query that sees a key
     int64_t key = 0;
     int64_t i = 0;
     for (; i < count_; ++i) {
       T m = largest;
       for (; key < key_count_ && list_[first_key_ + key] <= begin_ + i; ++key) m = std::max(m, top[key]);
-      if (first == kNoExponent<T>) first = m;
+      if (first == kNothing<T>) first = m;
       if (m > first + kLargestRise) break;
       raise_[i] = largest = m;
     }
@@ -140,12 +140,12 @@ class Chunk {
     key_count_ = list_.before(begin_ + count_) - first_key_;
     keys_.truncate(key_count_);
     T factor = 1;
-    if (largest > shift + kShiftSlack) {
+    if (largest > shift + kSlack) {
       factor = std::exp2(shift - largest);
       shift = largest;
     }
     for (int64_t c = 0; c < kTile; ++c) {
-      const bool sees = c < count_ && raise_[c] > kNoExponent<T>;
+      const bool sees = c < count_ && raise_[c] > kNothing<T>;
       raise_[c] = sees ? std::exp2(shift - raise_[c]) : T(0);
     }
     return factor;
@@ -176,7 +176,7 @@ struct Carried {
   Carried(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes)
       : size(kernel_attention_state_size(sizes.features, sizes.value_dim)), memory(size), state(memory, sizes) {
     std::fill_n(static_cast<T*>(memory), size, T(0));
-    if (spec.shifts()) *state.shift = *state.largest = kNoExponent<T>;
+    if (spec.shifts()) *state.shift = *state.largest = kNothing<T>;
   }
   void save(T* to) const { std::copy_n(static_cast<const T*>(memory), size, to); }
   void load(const T* from) { std::copy_n(from, size, static_cast<T*>(memory)); }

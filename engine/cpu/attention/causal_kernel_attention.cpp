@@ -30,7 +30,7 @@ void attend_chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& s
   const TileProduct<S>& product = chunk.product();
   product(E, columns, F, state.S, {1, E}, Fq, kTile, Ot, kTile);                          // S^T F
   product(E, columns, chunk.key_count(), chunk.V(), {1, E}, At, kTile, Ot, kTile, true);  // + V^T A^T
-  if (eps_comes_later(spec)) {
+  if (spec.eps_comes_later()) {
     for (int64_t d = 0; d < E; ++d) {
       for (int64_t i = 0; i < columns; ++i) Ot[d * kTile + i] += chunk.feature_sums()[i] * state.totals[d];
     }
@@ -189,7 +189,7 @@ class CausalBackward {
     // dF_q: columns of G, g and dA^T are first multiplied by 2^(r - m_i).
     alignas(64) T g[kTile];
     std::copy_n(output_.g(), kTile, g);
-    const bool eps = eps_comes_later(spec_);
+    const bool eps = spec_.eps_comes_later();
     if (eps) fill_eps_gradient(before, columns);
     const T* Gt = spec_.shifts() ? raised(g, columns) : static_cast<const T*>(Gt_);
     product_(F, columns, E, before.S, {E, 1}, Gt, kTile, chunk_.queries().dF(), kTile, eps);
@@ -244,7 +244,7 @@ class CausalBackward {
     if constexpr (std::is_same_v<S, T>) {
       if (!gathered) rows = {dV[list[first]], dV.stride};
     }
-    const bool eps = eps_comes_later(spec_);
+    const bool eps = spec_.eps_comes_later();
     for (int64_t j = 0; j < keys && eps; ++j) std::copy_n(static_cast<const T*>(value_gradients_), E, rows[j]);
     product_(keys, E, F, Fk, {1, kTile}, R_, E, rows.data, rows.stride, eps);
     product_(keys, E, n, At_, {kTile, 1}, output_.G().data, E, rows.data, rows.stride, true);

@@ -30,7 +30,7 @@ class PartialState {
 
   void clear() {
     std::fill_n(S_, size(sizes_), T(0));
-    if (spec_.shifts()) shift() = largest() = kNoExponent<T>;
+    if (spec_.shifts()) shift() = largest() = kNothing<T>;
   }
 
   /// Adds keys [begin, end) of the list.
@@ -41,13 +41,13 @@ class PartialState {
       const int64_t count = std::min(kTile, end - j);
       tile.project(K, list, j, count);
       if (spec_.shifts()) follow(tile, count);
-      tile.key_features(shift(), !eps_comes_later(spec_));
+      tile.key_features(shift(), !spec_.eps_comes_later());
       const Rows<const S> v = gathered<S>(V, list, j, count, E, scratch);
       prefetch_next(v, count, E);
       const Right<S> values = values_.right(count, E, v.data, {v.stride, 1});
       multiply<S>(sizes_.features, E, count, tile.left(), values, S_, E, true);     // S += F V
       add_row_sums<T>(tile.F(), nullptr, sizes_.features, tile.columns(), lanes_);  // z += F 1
-      if (!eps_comes_later(spec_)) continue;
+      if (!spec_.eps_comes_later()) continue;
       add_rows(count, E, v.data, v.stride, totals_);
       keys() += static_cast<T>(count);
     }
@@ -71,7 +71,7 @@ class PartialState {
     std::fill_n(to.z, sizes.features, T(0));
     for (const PartialState& part : parts) {
       const T factor = std::exp2(part.shift() - top);
-      const T eps = eps_comes_later(spec) ? static_cast<T>(spec.map.eps) : T(0);
+      const T eps = spec.eps_comes_later() ? static_cast<T>(spec.map.eps) : T(0);
       for (int64_t m = 0; m < sizes.features; ++m) {
         for (int64_t d = 0; d < E; ++d) to.S[m * E + d] += math::fma(part.S_[m * E + d], factor, eps * part.totals_[d]);
         to.z[m] += lanes_total<T>(part.lanes_ + m * kLanes<T>) * factor + eps * part.keys();
@@ -89,7 +89,7 @@ class PartialState {
     alignas(64) T top[kTile];
     tile.key_exponents(top);
     for (int64_t i = 0; i < count; ++i) largest() = std::max(largest(), top[i]);
-    if (!(largest() > shift() + kShiftSlack)) return;
+    if (!(largest() > shift() + kSlack)) return;
     const T factor = std::exp2(shift() - largest());
     for (int64_t i = 0; i < sizes_.features * (sizes_.value_dim + kLanes<T>); ++i) S_[i] *= factor;  // and the lanes
     shift() = largest();

@@ -13,23 +13,6 @@
 
 namespace bochner::cpu {
 
-struct KernelAttentionSizes {
-  int64_t batch, heads, queries, keys, dim, value_dim, frequencies, features;
-  int64_t omega;  ///< elements of a head's frequencies, as given
-
-  KernelAttentionSizes(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
-                       const Frequencies& Omega)
-      : batch(Q.size(0)),
-        heads(Q.size(1)),
-        queries(Q.size(2)),
-        keys(K.size(2)),
-        dim(Q.size(3)),
-        value_dim(V.size(3)),
-        frequencies(Omega.count(dim)),
-        features(spec.map.rows(frequencies)),
-        omega(Omega.defined() ? Omega.values.size(1) * Omega.values.size(2) : 0) {}
-};
-
 /// The frequencies of a head, null if there are none.
 template <class T>
 const T* values_of(const Frequencies& Omega, int64_t h) {
@@ -49,13 +32,6 @@ FeatureTile<S> feature_tile(const KernelAttentionSpec& spec, const KernelAttenti
   }
   return {spec.map, values_of<T>(Omega, h), sizes.frequencies, sizes.dim, spec.scale, spec.shifts(), sides};
 }
-
-/// The largest exponent where there are no keys.
-template <class T>
-inline constexpr T kNoExponent = std::numeric_limits<T>::lowest() / 4;
-
-/// How far exponents may exceed the shift in use, in powers of two, before S and z are rescaled.
-inline constexpr int kShiftSlack = 8;
 
 /// One state of a result.
 template <class T>
@@ -79,12 +55,6 @@ struct KernelState {
 template <class T>
 KernelState<T> state_of(const Tensor& states, const KernelAttentionSizes& sizes, int64_t head, int64_t index) {
   return {states.data<T>() + (head * states.size(2) + index) * states.size(3), sizes};
-}
-
-/// Whether eps is left out of the keys' features while their shift is not final.
-inline bool eps_comes_later(const KernelAttentionSpec& spec) {
-  return spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0 &&
-         !spec.map.absolute_eps;
 }
 
 /// X^T of a tile of tokens X (count x dim) as the right factor of products: packed from the rows where products take

@@ -13,14 +13,6 @@
 
 namespace bochner::cpu {
 
-/// The running maximum before any key is seen; finite, so that subtracting it from a hidden score of -inf gives -inf.
-template <class T>
-inline constexpr T kNothing = std::numeric_limits<T>::lowest() / 4;
-
-/// How far scores may exceed the shift in use, in powers of two, before sums are rescaled: a factor of 2^8 harms no
-/// sum, and most tiles then need no rescaling.
-inline constexpr int kSlack = 8;
-
 /// The real keys or values of one head as left factors of products, tile by tile: x (n x dim) and x^T (dim x n). They
 /// are copied without gaps if there are enough queries to make the copy pay.
 template <class S>

@@ -27,28 +27,16 @@ Tensor with_whole_rows(const Tensor& x) {
   return x.strides()[3] == 1 || x.size(3) == 1 || x.size() == 0 ? x : x.contiguous();
 }
 
-Tensor attention_output(const char* op, const Shape& shape, const Tensor& like, const Tensor& to) {
-  if (!to.defined()) {
-    return Tensor::empty({shape[0], shape[2], shape[1], shape[3]}, like.dtype(), like.device()).transpose(1, 2);
-  }
-  if (!(to.shape() == shape) || to.dtype() != like.dtype() || to.device() != like.device()) {
-    fail("{}: the output {} of {} does not fit into {}", op, shape.str(), like.str(), to.str());
-  }
-  if (to.strides()[3] != 1 && to.size(3) > 1)
-    fail("{}: the output {} has strides {}; give a view whose rows are of one piece", op, to.str(), to.strides().str());
-  to.overwritten();
-  return to;
+Tensor attention_output(const Shape& shape, const Tensor& like) {
+  return Tensor::empty({shape[0], shape[2], shape[1], shape[3]}, like.dtype(), like.device()).transpose(1, 2);
 }
 
-AttentionGradients attention_gradients(const char* op, const Tensor& Q, const Tensor& K, const Tensor& V,
-                                       const AttentionGradients& to) {
-  const bool fresh = !to.dQ.defined() && !to.dK.defined() && !to.dV.defined();
-  if (fresh && Q.shape() == K.shape() && K.shape() == V.shape()) {
+AttentionGradients attention_gradients(const Tensor& Q, const Tensor& K, const Tensor& V) {
+  if (Q.shape() == K.shape() && K.shape() == V.shape()) {
     const Tensor joint = Tensor::empty({Q.size(0), Q.size(2), 3, Q.size(1), Q.size(3)}, Q.dtype(), Q.device());
     return {joint.select(2, 0).transpose(1, 2), joint.select(2, 1).transpose(1, 2), joint.select(2, 2).transpose(1, 2)};
   }
-  return {attention_output(op, Q.shape(), Q, to.dQ), attention_output(op, K.shape(), Q, to.dK),
-          attention_output(op, V.shape(), Q, to.dV)};
+  return {attention_output(Q.shape(), Q), attention_output(K.shape(), Q), attention_output(V.shape(), Q)};
 }
 
 }  // namespace bochner

@@ -14,11 +14,10 @@ struct AttentionGradients {
 void check_attention(const char* op, const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask);
 /// x itself if each of its rows is contiguous, otherwise a copy.
 Tensor with_whole_rows(const Tensor& x);
-/// `to` if defined (checked against the shape), otherwise a new (B, H, L, E) tensor laid out as (B, L, H, E).
-Tensor attention_output(const char* op, const Shape& shape, const Tensor& like, const Tensor& to);
-/// Where the gradients of Q, K and V go: the members of `to` if defined (checked), otherwise new tensors. If all are
-/// new and have the same shape, they are views of one (B, L, 3, H, D) tensor, as a joint projection needs.
-AttentionGradients attention_gradients(const char* op, const Tensor& Q, const Tensor& K, const Tensor& V,
-                                       const AttentionGradients& to);
+/// A new tensor of `shape` (B, H, L, E), laid out as (B, L, H, E).
+Tensor attention_output(const Shape& shape, const Tensor& like);
+/// Where the gradients of Q, K and V go. If they have the same shape, they are views of one (B, L, 3, H, D) tensor, as
+/// a joint projection needs.
+AttentionGradients attention_gradients(const Tensor& Q, const Tensor& K, const Tensor& V);
 
 }  // namespace bochner

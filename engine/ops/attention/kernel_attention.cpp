@@ -93,7 +93,7 @@ double products_of_projection(W Omega, int64_t dim) {
 
 Frequencies contiguous(W Omega) {
   Frequencies result = Omega;
-  if (Omega.defined()) result.values = Omega.values.contiguous();
+  result.values = Omega.values.contiguous();
   return result;
 }
 
@@ -109,16 +109,14 @@ double products_of(Spec spec, T Q, T K, T V, W Omega) {
 
 KernelAttentionResult kernel_attention(Spec spec, T Q, T K, T V, W Omega, T keys) {
   check(spec, Q, K, V, Omega, keys);
-  const int64_t B = Q.size(0);
-  const int64_t H = Q.size(1);
-  const int64_t Lq = Q.size(2);
-  const int64_t E = V.size(3);
-  const int64_t F = spec.map.rows(Omega.count(Q.size(3)));
-  const int64_t states = spec.causal ? ceil_div(Lq, kKernelAttentionSegment) : 1;
+  const KernelAttentionSizes sizes(spec, Q, K, V, Omega);
+  const Shape per_query{sizes.batch, sizes.heads, sizes.queries};
+  const int64_t states = spec.causal ? ceil_div(sizes.queries, kKernelAttentionSegment) : 1;
+  const int64_t state_size = kernel_attention_state_size(sizes.features, sizes.value_dim);
   KernelAttentionResult result;
-  result.O = attention_output("kernel_attention", {B, H, Lq, E}, Q, {});
-  result.state = Tensor::empty({B, H, states, kernel_attention_state_size(F, E)}, compute_dtype(Q.dtype()), Q.device());
-  if (spec.renormalise) result.denominator = Tensor::empty({B, H, Lq}, compute_dtype(Q.dtype()), Q.device());
+  result.O = attention_output({sizes.batch, sizes.heads, sizes.queries, sizes.value_dim}, Q);
+  result.state = Tensor::empty({sizes.batch, sizes.heads, states, state_size}, compute_dtype(Q.dtype()), Q.device());
+  if (spec.renormalise) result.denominator = Tensor::empty(per_query, compute_dtype(Q.dtype()), Q.device());
   work::add_flops(2 * products_of(spec, Q, K, V, Omega));
   kKernelAttention(Q.device(), spec, with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), contiguous(Omega),
                    keys, result);
@@ -131,7 +129,7 @@ KernelAttentionGradients kernel_attention_backward(Spec spec, T dO, T Q, T K, T 
   if (!(dO.shape() == forward.O.shape()) || dO.dtype() != Q.dtype()) {
     fail("kernel_attention: the gradient is {}, the output {}", dO.str(), forward.O.str());
   }
-  const AttentionGradients grads = attention_gradients("kernel_attention", Q, K, V, {});
+  const AttentionGradients grads = attention_gradients(Q, K, V);
   KernelAttentionGradients to{grads.dQ, grads.dK, grads.dV, {}};
   if (need_dOmega && Omega.defined()) {
     to.dOmega = Tensor::empty(Omega.values.shape(), Omega.values.dtype(), Q.device());

@@ -37,6 +37,27 @@ struct KernelAttentionSpec {
 
   /// Are exponents shifted? Only where the shift cancels: in a quotient of features that all carry it.
   bool shifts() const { return map.has_exponent() && renormalise && map.constant == 0; }
+  /// Is eps left out of the keys' features while their shift is not final?
+  bool eps_comes_later() const {
+    return shifts() && map.kind != FeatureMap::Kind::softmax_trigonometric && map.eps != 0 && !map.absolute_eps;
+  }
+};
+
+struct KernelAttentionSizes {
+  int64_t batch, heads, queries, keys, dim, value_dim, frequencies, features;
+  int64_t omega;  ///< elements of a head's frequencies, as given
+
+  KernelAttentionSizes(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
+                       const Frequencies& Omega)
+      : batch(Q.size(0)),
+        heads(Q.size(1)),
+        queries(Q.size(2)),
+        keys(K.size(2)),
+        dim(Q.size(3)),
+        value_dim(V.size(3)),
+        frequencies(Omega.count(dim)),
+        features(spec.map.rows(frequencies)),
+        omega(Omega.defined() ? Omega.values.size(1) * Omega.values.size(2) : 0) {}
 };
 
 /// What forward keeps for backward: little compared with Q, K and V.

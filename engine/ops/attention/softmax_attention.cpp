@@ -39,10 +39,10 @@ double products_of(const Tensor& Q, const Tensor& K, const Tensor& V, const Soft
 }  // namespace
 
 SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
-                                  const SoftmaxAttentionOptions& options, const Tensor& to) {
+                                  const SoftmaxAttentionOptions& options) {
   check(Q, K, V, key_mask, options);
   const SoftmaxAttended attended{
-      attention_output(kOp, {Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q, to),
+      attention_output({Q.size(0), Q.size(1), Q.size(2), V.size(3)}, Q),
       Tensor::empty({Q.size(0), Q.size(1), Q.size(2)}, compute_dtype(Q.dtype()), Q.device())};
   const work::CountedAs counted(2 * products_of(Q, K, V, options));
   kSoftmaxAttention(Q.device(), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V), key_mask, options,
@@ -52,12 +52,12 @@ SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor
 
 AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
                                               const Tensor& key_mask, const SoftmaxAttended& attended,
-                                              const SoftmaxAttentionOptions& options, const AttentionGradients& to) {
+                                              const SoftmaxAttentionOptions& options) {
   check(Q, K, V, key_mask, options);
   if (!(dO.shape() == attended.O.shape()) || dO.dtype() != Q.dtype()) {
     fail("{}: the gradient is {}, the output {}", kOp, dO.str(), attended.O.str());
   }
-  const AttentionGradients grads = attention_gradients(kOp, Q, K, V, to);
+  const AttentionGradients grads = attention_gradients(Q, K, V);
   const work::CountedAs counted(4 * products_of(Q, K, V, options));
   kSoftmaxAttentionBackward(Q.device(), with_whole_rows(dO), with_whole_rows(Q), with_whole_rows(K), with_whole_rows(V),
                             key_mask, SoftmaxAttended{with_whole_rows(attended.O), attended.logsumexp}, options, grads);

@@ -43,17 +43,15 @@ struct SoftmaxAttended {
 
 /// Q (B, H, Lq, D), K (B, H, Lk, D), V (B, H, Lk, E), f32, f64 or bf16 (logsumexp in f32), of any strides: views of a
 /// joint projection are read in place. `key_mask` (B, Lk) is true at real keys, or undefined; other keys are never
-/// read. A query that sees no key gets zeros. O is written into `to` if that is defined, of any strides but with
-/// contiguous rows; otherwise it is new, laid out as (B, Lq, H, E), so that heads can be joined without a copy.
+/// read. A query that sees no key gets zeros. O is laid out as (B, Lq, H, E), so that heads can be joined without a
+/// copy.
 SoftmaxAttended softmax_attention(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,
-                                  const SoftmaxAttentionOptions& options, const Tensor& to = {});
+                                  const SoftmaxAttentionOptions& options);
 
-/// From dO (B, H, Lq, E), with the inputs and the result of the forward call. Each gradient is written into its member
-/// of `to` if that is defined; otherwise it is new. If all three are new and have the same shape, they are views of one
-/// (B, L, 3, H, D) tensor.
+/// From dO (B, H, Lq, E), with the inputs and the result of the forward call. Gradients of the same shape are views of
+/// one (B, L, 3, H, D) tensor.
 AttentionGradients softmax_attention_backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V,
                                               const Tensor& key_mask, const SoftmaxAttended& attended,
-                                              const SoftmaxAttentionOptions& options,
-                                              const AttentionGradients& to = {});
+                                              const SoftmaxAttentionOptions& options);
 
 }  // namespace bochner

@@ -31,8 +31,7 @@ struct FeatureRule {
         function(spec.map.function),
         exponent(spec.map.has_exponent()),
         shifts(spec.shifts()),
-        eps_later(spec.shifts() && spec.map.kind != FeatureMap::Kind::softmax_trigonometric && spec.map.eps != 0 &&
-                  !spec.map.absolute_eps),
+        eps_later(spec.eps_comes_later()),
         floors(spec.shifts() && spec.map.absolute_eps && spec.map.eps > 0),
         frequencies(rows_of_omega),
         features(spec.map.rows(rows_of_omega)),

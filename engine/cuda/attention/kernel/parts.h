@@ -14,22 +14,12 @@
 
 namespace bochner::cuda {
 
-struct AttentionSizes {
-  int64_t batch, heads, queries, keys, dim, value_dim, frequencies, features;
+struct AttentionSizes : KernelAttentionSizes {
   int64_t jobs, width;  ///< width of V'
 
   AttentionSizes(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
-                 const Tensor& Omega)
-      : batch(Q.size(0)),
-        heads(Q.size(1)),
-        queries(Q.size(2)),
-        keys(K.size(2)),
-        dim(Q.size(3)),
-        value_dim(V.size(3)),
-        frequencies(Omega.defined() ? Omega.size(1) : dim),
-        features(spec.map.rows(frequencies)),
-        jobs(batch * heads),
-        width((value_dim + 8) / 8 * 8) {}
+                 const Frequencies& Omega)
+      : KernelAttentionSizes(spec, Q, K, V, Omega), jobs(batch * heads), width((value_dim + 8) / 8 * 8) {}
 };
 
 /// Memory of the current device.
