@@ -75,15 +75,13 @@ class Tape {
   /// The same with given gradients of the outputs.
   void backward(const std::vector<Variable>& ys, const Gradients& dys, const Completed& completed = {});
 
-  /// The gradients at the inputs, given the gradient g of y = f(inputs), as recorded ops on this tape. A fused op uses
-  /// it for second derivatives, where f is the plain composition that the op equals.
+  /// The gradients at the inputs, given the gradient g of y = f(inputs), as recorded ops on this tape.
   Gradients pull_back(const std::function<Variable(const std::vector<Variable>&)>& f,
                       const std::vector<Variable>& inputs, const Variable& g);
 
   size_t size() const { return nodes_.size(); }
 
  private:
-  friend class NoTape;
   friend class Recomputation;
   friend std::vector<Variable> record(const char*, std::vector<Tensor>, std::initializer_list<const Variable*>,
                                       Backward);
@@ -145,6 +143,18 @@ Variable record(const char* op, Tensor output, std::initializer_list<const Varia
   if (Tape::current() == nullptr) return output;
   return record(op, std::vector<Tensor>{std::move(output)}, inputs,
                 Backward([f = std::forward<F>(backward)](const Gradients& g) -> Gradients { return f(g[0]); }))[0];
+}
+/// The same for a fused op. `composed`, a function of `inputs` in ops on Variables, equals the op: second derivatives
+/// are its own. First ones are those of `backward`, a function of the output's gradient, a Tensor, and of `inputs`.
+template <class Composed, class F>
+Variable record_fused(const char* op, Tensor output, std::vector<Variable> inputs, Composed&& composed, F&& backward) {
+  if (Tape::current() == nullptr) return output;
+  const Backward either = [inputs, plain = std::forward<Composed>(composed),
+                           fused = std::forward<F>(backward)](const Gradients& g) -> Gradients {
+    if (Tape* tape = Tape::current()) return tape->pull_back(plain, inputs, g[0]);
+    return fused(g[0].value(), inputs);
+  };
+  return record(op, std::vector<Tensor>{std::move(output)}, inputs, either)[0];
 }
 
 }  // namespace bochner

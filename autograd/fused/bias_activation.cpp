@@ -26,17 +26,13 @@ Variable bias_activation_composed(const Variable& x, const Variable& bias, Activ
 
 // y = act(x + b):  dx = g act'(x + b),  db = sum of dx over rows
 Variable bias_activation(const Variable& x, const Variable& bias, Activation activation) {
-  return record("bias_activation", bias_activation(x.value(), bias.value(), activation), {&x, &bias},
-                [x, bias, activation](const Variable& g) -> Gradients {
-                  if (Tape* tape = Tape::current()) {
-                    return tape->pull_back(
-                        [activation](const auto& in) { return bias_activation_composed(in[0], in[1], activation); },
-                        {x, bias}, g);
-                  }
-                  const BiasActivationGradients grads =
-                      bias_activation_backward(g.value(), x.value(), bias.value(), activation);
-                  return {grads.dx, grads.dbias};
-                });
+  return record_fused(
+      "bias_activation", bias_activation(x.value(), bias.value(), activation), {x, bias},
+      [activation](const auto& in) { return bias_activation_composed(in[0], in[1], activation); },
+      [activation](const Tensor& g, const auto& in) -> Gradients {
+        const BiasActivationGradients grads = bias_activation_backward(g, in[0].value(), in[1].value(), activation);
+        return {grads.dx, grads.dbias};
+      });
 }
 
 }  // namespace bochner

@@ -38,14 +38,12 @@ Variable cross_entropy_composed(const Variable& logits, const Tensor& labels, co
 // loss = 1/n sum_i (lse_i - target_i . x_i):  dx = g (softmax(x) - target) / n
 Variable cross_entropy(const Variable& logits, const Tensor& labels, const CrossEntropyOptions& options) {
   const CrossEntropy result = cross_entropy(logits.value(), labels, options);
-  return record("cross_entropy", result.loss, {&logits},
-                [logits, labels, options, rest = result.rest](const Variable& g) -> Gradients {
-                  if (Tape* tape = Tape::current()) {
-                    return tape->pull_back(
-                        [&](const auto& in) { return cross_entropy_composed(in[0], labels, options); }, {logits}, g);
-                  }
-                  return {cross_entropy_backward(g.value(), logits.value(), labels, rest, options)};
-                });
+  return record_fused(
+      "cross_entropy", result.loss, {logits},
+      [=](const auto& in) { return cross_entropy_composed(in[0], labels, options); },
+      [=, rest = result.rest](const Tensor& g, const auto& in) -> Gradients {
+        return {cross_entropy_backward(g, in[0].value(), labels, rest, options)};
+      });
 }
 
 Variable binary_cross_entropy_composed(const Variable& logits, const Tensor& targets) {
@@ -54,14 +52,12 @@ Variable binary_cross_entropy_composed(const Variable& logits, const Tensor& tar
 
 // loss = 1/n sum_i (softplus(x_i) - x_i t_i):  dx = g (sigmoid(x) - t) / n
 Variable binary_cross_entropy(const Variable& logits, const Tensor& targets) {
-  return record("binary_cross_entropy", binary_cross_entropy(logits.value(), targets), {&logits},
-                [logits, targets](const Variable& g) -> Gradients {
-                  if (Tape* tape = Tape::current()) {
-                    return tape->pull_back(
-                        [&](const auto& in) { return binary_cross_entropy_composed(in[0], targets); }, {logits}, g);
-                  }
-                  return {binary_cross_entropy_backward(g.value(), logits.value(), targets)};
-                });
+  return record_fused(
+      "binary_cross_entropy", binary_cross_entropy(logits.value(), targets), {logits},
+      [=](const auto& in) { return binary_cross_entropy_composed(in[0], targets); },
+      [=](const Tensor& g, const auto& in) -> Gradients {
+        return {binary_cross_entropy_backward(g, in[0].value(), targets)};
+      });
 }
 
 Variable mean_squared_error_composed(const Variable& x, const Variable& targets) {
@@ -70,15 +66,13 @@ Variable mean_squared_error_composed(const Variable& x, const Variable& targets)
 
 // loss = 1/n sum_i (x_i - t_i)^2:  dx = 2 g (x - t) / n,  dt = -dx
 Variable mean_squared_error(const Variable& x, const Variable& targets) {
-  return record("mean_squared_error", mean_squared_error(x.value(), targets.value()), {&x, &targets},
-                [x, targets](const Variable& g) -> Gradients {
-                  if (Tape* tape = Tape::current()) {
-                    return tape->pull_back([](const auto& in) { return mean_squared_error_composed(in[0], in[1]); },
-                                           {x, targets}, g);
-                  }
-                  const Tensor dx = mean_squared_error_backward(g.value(), x.value(), targets.value());
-                  return {dx, targets.tracked() ? Variable(-dx) : Variable()};
-                });
+  return record_fused(
+      "mean_squared_error", mean_squared_error(x.value(), targets.value()), {x, targets},
+      [](const auto& in) { return mean_squared_error_composed(in[0], in[1]); },
+      [](const Tensor& g, const auto& in) -> Gradients {
+        const Tensor dx = mean_squared_error_backward(g, in[0].value(), in[1].value());
+        return {dx, in[1].tracked() ? Variable(-dx) : Variable()};
+      });
 }
 
 }  // namespace bochner

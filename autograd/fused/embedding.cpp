@@ -34,28 +34,21 @@ Variable embedding(const Variable& table, const Tensor& ids, int64_t padding) {
                 });
 }
 
-Variable embedding_at_composed(const Variable& table, const Tensor& ids, const Variable& positions, int64_t first,
-                               int64_t padding) {
-  return embedding(table, ids, padding) + slice(positions, 0, first, first + ids.size(1));
+Variable embedding_at_composed(const Variable& table, const Tensor& ids, const Variable& positions, int64_t padding) {
+  return embedding(table, ids, padding) + slice(positions, 0, 0, ids.size(1));
 }
 
-// y_bi = E[ids_bi] + P[first + i]:  dE as above,  dP[first + i] = sum_b g_bi
-Variable embedding_at(const Variable& table, const Tensor& ids, const Variable& positions, int64_t first,
-                      int64_t padding) {
-  return record("embedding_at", embedding_at(table.value(), ids, positions.value(), first), {&table, &positions},
-                [table, ids, positions, first, padding](const Variable& g) -> Gradients {
-                  if (Tape* tape = Tape::current()) {
-                    return tape->pull_back(
-                        [ids, first, padding](const auto& in) {
-                          return embedding_at_composed(in[0], ids, in[1], first, padding);
-                        },
-                        {table, positions}, g);
-                  }
-                  Gradients result(2);
-                  if (table.tracked()) result[0] = embedding_backward(g.value(), ids, table.size(0), padding);
-                  if (positions.tracked()) result[1] = positions_backward(g.value(), positions.size(0), first);
-                  return result;
-                });
+// y_bi = E[ids_bi] + P[i]:  dE as above,  dP[i] = sum_b g_bi
+Variable embedding_at(const Variable& table, const Tensor& ids, const Variable& positions, int64_t padding) {
+  return record_fused(
+      "embedding_at", embedding_at(table.value(), ids, positions.value()), {table, positions},
+      [=](const auto& in) { return embedding_at_composed(in[0], ids, in[1], padding); },
+      [=](const Tensor& g, const auto& in) -> Gradients {
+        Gradients result(2);
+        if (in[0].tracked()) result[0] = embedding_backward(g, ids, in[0].size(0), padding);
+        if (in[1].tracked()) result[1] = positions_backward(g, in[1].size(0));
+        return result;
+      });
 }
 
 }  // namespace bochner

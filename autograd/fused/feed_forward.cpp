@@ -14,13 +14,6 @@
 namespace bochner {
 namespace {
 
-/// x, w1, b1, w2, b2, gamma, beta
-std::vector<Variable> inputs_of(const Variable& x, const FeedForwardVariables& w) {
-  return {x, w.w1, w.b1, w.w2, w.b2, w.gamma, w.beta};
-}
-
-FeedForwardVariables weights_in(const std::vector<Variable>& in) { return {in[1], in[2], in[3], in[4], in[5], in[6]}; }
-
 /// h = dropout(act(u + b1))
 Tensor hidden_units(const Tensor& u, const Tensor& b1, const FeedForwardOptions& options) {
   const Tensor h = bias_activation(u, b1, options.activation);
@@ -50,18 +43,18 @@ Variable feed_forward(const Variable& x, const FeedForwardVariables& weights, co
   FeedForwardOptions asked = options;
   asked.keep_hidden = options.keep_hidden && Tape::current() != nullptr;
   FeedForwardResult made = feed_forward(x.value(), values, asked);
-  const std::vector<Tensor> outputs = {std::exchange(made.y, Tensor())};
-  const auto backward = [inputs = inputs_of(x, weights), values, options, made](const Gradients& g) -> Gradients {
-    if (Tape* tape = Tape::current()) {
-      return tape->pull_back([&](const auto& in) { return feed_forward_composed(in[0], weights_in(in), options); },
-                             inputs, g[0]);
-    }
-    const FeedForwardGradients grads = feed_forward_backward(g[0].value(), inputs[0].value(), made, values, options,
-                                                             inputs[1].tracked() || inputs[3].tracked());
-    const FeedForwardWeights& w = grads.weights;
-    return {grads.dx, w.w1, w.b1, w.w2, w.b2, w.gamma, w.beta};
-  };
-  return record("feed_forward", outputs, inputs_of(x, weights), backward)[0];
+  const Tensor y = std::exchange(made.y, Tensor());
+  return record_fused(
+      "feed_forward", y, {x, weights.w1, weights.b1, weights.w2, weights.b2, weights.gamma, weights.beta},
+      [options](const auto& in) {
+        return feed_forward_composed(in[0], {in[1], in[2], in[3], in[4], in[5], in[6]}, options);
+      },
+      [values, options, made](const Tensor& g, const auto& in) -> Gradients {
+        const FeedForwardGradients grads =
+            feed_forward_backward(g, in[0].value(), made, values, options, in[1].tracked() || in[3].tracked());
+        const FeedForwardWeights& w = grads.weights;
+        return {grads.dx, w.w1, w.b1, w.w2, w.b2, w.gamma, w.beta};
+      });
 }
 
 // With the masks m1 and m2:  e = g m2,  dW2 = e^T h,  db2 = sum e,  du = (e W2) m1 act'(u + b1),  db1 = sum du
@@ -70,28 +63,25 @@ Variable feed_forward_from(const Variable& u, const Variable& residual, const Fe
   const LinearWeights second{weights.w2.value(), weights.b2.value()};
   const LinearSpec spec{.drop = options.outer};
   const Tensor y = linear(hidden_units(u.value(), weights.b1.value(), options), second, residual.value(), spec).y;
-  const std::vector<Variable> inputs{u, weights.b1, weights.w2, weights.b2, residual};
-  const auto backward = [inputs, second, spec, options](const Gradients& g) -> Gradients {
-    if (Tape* tape = Tape::current()) {
-      const auto plain = [&](const std::vector<Variable>& in) {
+  return record_fused(
+      "feed_forward_from", y, {u, weights.b1, weights.w2, weights.b2, residual},
+      [options](const auto& in) {
         return feed_forward_from_composed(in[0], in[4], {{}, in[1], in[2], in[3]}, options);
-      };
-      return tape->pull_back(plain, inputs, g[0]);
-    }
-    const Tensor& kept = inputs[0].value();
-    const Tensor& b1 = inputs[1].value();
-    const LinearNeeds needs{inputs[0].tracked() || inputs[1].tracked(), inputs[2].tracked(), inputs[3].tracked()};
-    const Tensor h = needs.w ? hidden_units(kept, b1, options) : kept;  // without dW2 its values do not matter
-    const LinearGradients of_second = linear_backward(g[0].value(), h, {}, second, spec, needs);
-    BiasActivationGradients of_hidden;
-    if (needs.x) {
-      const Tensor dh = options.inner.active() ? dropout(of_second.dx, options.inner) : of_second.dx;
-      of_hidden = bias_activation_backward(dh, kept, b1, options.activation);
-    }
-    return {of_hidden.dx, of_hidden.dbias, of_second.weights.w, of_second.weights.b,
-            inputs[4].defined() ? g[0] : Variable()};
-  };
-  return record("feed_forward_from", std::vector<Tensor>{y}, inputs, backward)[0];
+      },
+      [second, spec, options](const Tensor& g, const auto& in) -> Gradients {
+        const Tensor& kept = in[0].value();
+        const Tensor& b1 = in[1].value();
+        const LinearNeeds needs{in[0].tracked() || in[1].tracked(), in[2].tracked(), in[3].tracked()};
+        const Tensor h = needs.w ? hidden_units(kept, b1, options) : kept;  // without dW2 its values do not matter
+        const LinearGradients of_second = linear_backward(g, h, {}, second, spec, needs);
+        BiasActivationGradients of_hidden;
+        if (needs.x) {
+          const Tensor dh = options.inner.active() ? dropout(of_second.dx, options.inner) : of_second.dx;
+          of_hidden = bias_activation_backward(dh, kept, b1, options.activation);
+        }
+        return {of_hidden.dx, of_hidden.dbias, of_second.weights.w, of_second.weights.b,
+                in[4].defined() ? Variable(g) : Variable()};
+      });
 }
 
 }  // namespace bochner

@@ -22,14 +22,12 @@ Variable gaussian_kernel(const Variable& x, const Variable& y, const Tensor& mas
 
 Variable gaussian_kernel(const Variable& x, const Variable& y, const Tensor& mask) {
   const Tensor C = gaussian_kernel(x.value(), y.value(), mask);
-  return record("gaussian_kernel", C, {&x, &y}, [=](const Variable& g) -> Gradients {
-    if (Tape* tape = Tape::current()) {
-      const auto plain = [&](const std::vector<Variable>& in) { return composed::gaussian_kernel(in[0], in[1], mask); };
-      return tape->pull_back(plain, {x, y}, g);
-    }
-    const GaussianGradients grads = gaussian_kernel_backward(g.value(), C, x.value(), y.value());
-    return {grads.dx, grads.dy};
-  });
+  return record_fused(
+      "gaussian_kernel", C, {x, y}, [=](const auto& in) { return composed::gaussian_kernel(in[0], in[1], mask); },
+      [=](const Tensor& g, const auto& in) -> Gradients {
+        const GaussianGradients grads = gaussian_kernel_backward(g, C, in[0].value(), in[1].value());
+        return {grads.dx, grads.dy};
+      });
 }
 
 }  // namespace bochner

@@ -189,18 +189,17 @@ Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, co
                           const VariableFrequencies& frequencies, const Tensor& keys) {
   const Frequencies held{frequencies.values.value(), frequencies.fastfood};
   const KernelAttentionResult forward = kernel_attention(spec, Q.value(), K.value(), V.value(), held, keys);
-  return record("kernel_attention", forward.O, {&Q, &K, &V, &frequencies.values}, [=](const Variable& g) -> Gradients {
-    if (Tape* tape = Tape::current()) {
-      if (spec.slice != nullptr) fail("kernel_attention: slices of sequences have no second derivatives");
-      const auto plain = [&](const std::vector<Variable>& in) {
-        return composed::kernel_attention(spec, in[0], in[1], in[2], {in[3], frequencies.fastfood}, keys);
-      };
-      return tape->pull_back(plain, {Q, K, V, frequencies.values}, g);
-    }
-    const KernelAttentionGradients grads = kernel_attention_backward(spec, g.value(), Q.value(), K.value(), V.value(),
-                                                                     held, keys, forward, frequencies.values.tracked());
-    return {grads.dQ, grads.dK, grads.dV, grads.dOmega};
-  });
+  return record_fused(
+      "kernel_attention", forward.O, {Q, K, V, frequencies.values},
+      [spec, keys, fastfood = frequencies.fastfood](const auto& in) {
+        if (spec.slice != nullptr) fail("kernel_attention: slices of sequences have no second derivatives");
+        return composed::kernel_attention(spec, in[0], in[1], in[2], {in[3], fastfood}, keys);
+      },
+      [=](const Tensor& g, const auto& in) -> Gradients {
+        const KernelAttentionGradients grads = kernel_attention_backward(
+            spec, g, in[0].value(), in[1].value(), in[2].value(), held, keys, forward, in[3].tracked());
+        return {grads.dQ, grads.dK, grads.dV, grads.dOmega};
+      });
 }
 
 }  // namespace bochner

@@ -22,21 +22,18 @@ Variable linear_composed(const Variable& x, const LinearVariables& weights, cons
 Variable linear(const Variable& x, const LinearVariables& weights, const Variable& residual, const LinearSpec& spec) {
   const LinearWeights values{weights.w.value(), weights.b.value(), weights.gamma.value(), weights.beta.value()};
   const LinearResult made = linear(x.value(), values, residual.value(), spec);
-  const std::vector<Variable> inputs{x, weights.w, weights.b, weights.gamma, weights.beta, residual};
   const LinearResult kept{spec.relu ? made.y : Tensor(), made.mean, made.rstd};
-  const auto backward = [inputs, values, spec, kept](const Gradients& g) -> Gradients {
-    if (Tape* tape = Tape::current()) {
-      const auto plain = [&](const std::vector<Variable>& in) {
+  return record_fused(
+      "linear", made.y, {x, weights.w, weights.b, weights.gamma, weights.beta, residual},
+      [spec](const auto& in) {
         return linear_composed(in[0], {in[1], in[2], in[3], in[4]}, in[5], spec);
-      };
-      return tape->pull_back(plain, inputs, g[0]);
-    }
-    const LinearGradients grads = linear_backward(g[0].value(), inputs[0].value(), kept, values, spec,
-                                                  {inputs[0].tracked(), inputs[1].tracked(), inputs[2].tracked()});
-    const LinearWeights& w = grads.weights;
-    return {grads.dx, w.w, w.b, w.gamma, w.beta, inputs[5].defined() ? g[0] : Variable()};
-  };
-  return record("linear", std::vector<Tensor>{made.y}, inputs, backward)[0];
+      },
+      [values, spec, kept](const Tensor& g, const auto& in) -> Gradients {
+        const LinearGradients grads =
+            linear_backward(g, in[0].value(), kept, values, spec, {in[0].tracked(), in[1].tracked(), in[2].tracked()});
+        const LinearWeights& w = grads.weights;
+        return {grads.dx, w.w, w.b, w.gamma, w.beta, in[5].defined() ? Variable(g) : Variable()};
+      });
 }
 
 }  // namespace bochner

@@ -22,16 +22,13 @@ Variable layer_norm_composed(const Variable& x, const Variable& gamma, const Var
 
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
   const NormResult made = layer_norm(x.value(), gamma.value(), beta.value(), eps);
-  return record("layer_norm", made.y, {&x, &gamma, &beta},
-                [x, gamma, beta, eps, statistics = made.statistics](const Variable& g) -> Gradients {
-                  if (Tape* tape = Tape::current()) {
-                    return tape->pull_back(
-                        [eps](const auto& in) { return layer_norm_composed(in[0], in[1], in[2], eps); },
-                        {x, gamma, beta}, g);
-                  }
-                  const NormGradients grads = layer_norm_backward(g.value(), x.value(), gamma.value(), statistics);
-                  return {grads.dx, grads.dgamma, grads.dbeta};
-                });
+  return record_fused(
+      "layer_norm", made.y, {x, gamma, beta},
+      [eps](const auto& in) { return layer_norm_composed(in[0], in[1], in[2], eps); },
+      [statistics = made.statistics](const Tensor& g, const auto& in) -> Gradients {
+        const NormGradients grads = layer_norm_backward(g, in[0].value(), in[1].value(), statistics);
+        return {grads.dx, grads.dgamma, grads.dbeta};
+      });
 }
 
 Variable batch_norm_composed(const Variable& x, const Variable& gamma, const Variable& beta, double eps) {
@@ -41,16 +38,13 @@ Variable batch_norm_composed(const Variable& x, const Variable& gamma, const Var
 Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const ColumnMoments& running,
                     double momentum, double eps) {
   const NormResult made = batch_norm(x.value(), gamma.value(), beta.value(), running, momentum, eps);
-  return record("batch_norm", made.y, {&x, &gamma, &beta},
-                [x, gamma, beta, eps, statistics = made.statistics](const Variable& g) -> Gradients {
-                  if (Tape* tape = Tape::current()) {
-                    return tape->pull_back(
-                        [eps](const auto& in) { return batch_norm_composed(in[0], in[1], in[2], eps); },
-                        {x, gamma, beta}, g);
-                  }
-                  const NormGradients grads = batch_norm_backward(g.value(), x.value(), gamma.value(), statistics);
-                  return {grads.dx, grads.dgamma, grads.dbeta};
-                });
+  return record_fused(
+      "batch_norm", made.y, {x, gamma, beta},
+      [eps](const auto& in) { return batch_norm_composed(in[0], in[1], in[2], eps); },
+      [statistics = made.statistics](const Tensor& g, const auto& in) -> Gradients {
+        const NormGradients grads = batch_norm_backward(g, in[0].value(), in[1].value(), statistics);
+        return {grads.dx, grads.dgamma, grads.dbeta};
+      });
 }
 
 }  // namespace bochner

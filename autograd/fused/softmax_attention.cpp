@@ -34,18 +34,17 @@ Variable softmax_attention(const SoftmaxAttentionOptions& options, const Variabl
 Variable softmax_attention(const SoftmaxAttentionOptions& options, const Variable& Q, const Variable& K,
                            const Variable& V, const Tensor& keys) {
   const SoftmaxAttended attended = softmax_attention(Q.value(), K.value(), V.value(), keys, options);
-  return record("softmax_attention", attended.O, {&Q, &K, &V}, [=](const Variable& g) -> Gradients {
-    if (Tape* tape = Tape::current()) {
-      if (options.slice != nullptr) fail("softmax_attention: slices of sequences have no second derivatives");
-      const auto plain = [&](const std::vector<Variable>& in) {
+  return record_fused(
+      "softmax_attention", attended.O, {Q, K, V},
+      [=](const auto& in) {
+        if (options.slice != nullptr) fail("softmax_attention: slices of sequences have no second derivatives");
         return composed::softmax_attention(options, in[0], in[1], in[2], keys);
-      };
-      return tape->pull_back(plain, {Q, K, V}, g);
-    }
-    const AttentionGradients grads =
-        softmax_attention_backward(g.value(), Q.value(), K.value(), V.value(), keys, attended, options);
-    return {grads.dQ, grads.dK, grads.dV};
-  });
+      },
+      [=](const Tensor& g, const auto& in) -> Gradients {
+        const AttentionGradients grads =
+            softmax_attention_backward(g, in[0].value(), in[1].value(), in[2].value(), keys, attended, options);
+        return {grads.dQ, grads.dK, grads.dV};
+      });
 }
 
 }  // namespace bochner

@@ -38,8 +38,8 @@ Variable mean(const Variable& x, const Dims& axes, bool keep) {
 
 // y = max x:  dx = g / n where x = y, n such places
 Variable amax(const Variable& x, const Dims& axes, bool keep) {
-  const Tensor top = amax(x.value(), axes, true);
-  const Tensor y = keep ? top : top.reshape(amax(x.value(), axes, false).shape());
+  const Tensor y = amax(x.value(), axes, keep);
+  const Tensor top = y.reshape(kept_shape(x.shape(), axes));
   return record("amax", y, {&x}, [value = x.value(), top, axes](const Variable& g) {
     const Tensor places = equal(value, top).cast(value.dtype());
     const Tensor weights = places / sum(places, axes, true);

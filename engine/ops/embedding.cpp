@@ -33,23 +33,22 @@ Tensor gather(const Tensor& table, const Tensor& ids, const Tensor& positions) {
   return y;
 }
 
-void check_places(int64_t length, int64_t places, int64_t first) {
-  if (first < 0 || first + length > places)
-    fail("embedding: positions {} to {} lie outside the {} there are", first, first + length, places);
+void check_places(int64_t length, int64_t places) {
+  if (length > places) fail("embedding: {} tokens need as many positions; there are {}", length, places);
 }
 
 }  // namespace
 
 Tensor embedding(const Tensor& table, const Tensor& ids) { return gather(table, ids, {}); }
 
-Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positions, int64_t first) {
+Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positions) {
   if (ids.rank() != 2) fail("embedding: with positions, ids must be (batch, length), got {}", ids.shape().str());
   if (positions.rank() != 2 || table.rank() != 2 || positions.size(1) != table.size(1) ||
       positions.dtype() != table.dtype()) {
     fail("embedding: positions {} do not fit the table {}", positions.str(), table.str());
   }
-  check_places(ids.size(1), positions.size(0), first);
-  return gather(table, ids, positions.slice(0, first, first + ids.size(1)).contiguous());
+  check_places(ids.size(1), positions.size(0));
+  return gather(table, ids, positions.slice(0, 0, ids.size(1)).contiguous());
 }
 
 Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries, int64_t padding) {
@@ -62,13 +61,13 @@ Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries, i
   return dtable;
 }
 
-Tensor positions_backward(const Tensor& g, int64_t places, int64_t first) {
+Tensor positions_backward(const Tensor& g, int64_t places) {
   if (g.rank() != 3) fail("embedding: the gradient must be (batch, length, dim), got {}", g.str());
-  check_places(g.size(1), places, first);
+  check_places(g.size(1), places);
   const Tensor dpositions = Tensor::zeros({places, g.size(2)}, g.dtype(), g.device());
   const Shape rows{g.size(1), g.size(2)};
   if (rows.size() > 0) {
-    dpositions.slice(0, first, first + rows[0]).copy_(column_sum(g.reshape({g.size(0), rows.size()})).view(rows));
+    dpositions.slice(0, 0, rows[0]).copy_(column_sum(g.reshape({g.size(0), rows.size()})).view(rows));
   }
   return dpositions;
 }

@@ -8,14 +8,13 @@ namespace bochner {
 /// y[..., :] = table[ids[...], :]:  table (entries, dim), ids i64 or i32 (...), y (..., dim). An id outside the table
 /// is an Error. f32, f64.
 Tensor embedding(const Tensor& table, const Tensor& ids);
-/// y[b, i, :] = table[ids[b, i], :] + positions[first + i, :]:  ids (batch, length), positions (places, dim),
-/// first + length <= places.
-Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positions, int64_t first = 0);
+/// y[b, i, :] = table[ids[b, i], :] + positions[i, :]:  ids (batch, length), positions (places, dim), length <= places.
+Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positions);
 
 /// dtable[e, :] = sum of g over the places whose id is e, in an order that depends on the ids alone. Places with the
 /// id `padding`, if any, add nothing. g (..., dim), ids (...).
 Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries, int64_t padding = -1);
-/// dpositions[first + i, :] = sum_b g[b, i, :], and 0 in the other rows of `places`. g (batch, length, dim).
-Tensor positions_backward(const Tensor& g, int64_t places, int64_t first = 0);
+/// dpositions[i, :] = sum_b g[b, i, :], and 0 in the rows of `places` behind them. g (batch, length, dim).
+Tensor positions_backward(const Tensor& g, int64_t places);
 
 }  // namespace bochner

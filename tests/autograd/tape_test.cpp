@@ -16,6 +16,7 @@
 #include "autograd/recompute.h"
 #include "engine/allocator.h"
 #include "engine/random.h"
+#include "engine/trace.h"
 #include "tests/message_of.h"
 
 namespace bochner {
@@ -292,6 +293,16 @@ TEST(Derivatives, TheRowOfPaddingHasNone) {
       EXPECT_EQ(second[i], 6 * n[i] * x[i]) << padding;
     }
   }
+}
+
+TEST(Tape, TheLargestOfAnAxisIsFoundOnce) {
+  const Variable x = Tensor::arange(6, DType::f32).view({2, 3});
+  trace::start();
+  EXPECT_EQ(amax(x, {1}, false).value().to_vector<float>(), (std::vector<float>{2, 5}));
+  trace::stop();
+  int reductions = 0;
+  for (const trace::Event& event : trace::events()) reductions += event.name == std::string("reduce") ? 1 : 0;
+  EXPECT_EQ(reductions, 1);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ void describe_embedding(OpInfos& infos) {
                   }};
   infos.push_back(info);
 
-  OpInfo placed{"embedding_at", "y_bi = table_(ids_bi) + positions_(first + i)", "", {}, {}};
+  OpInfo placed{"embedding_at", "y_bi = table_(ids_bi) + positions_i", "", {}, {}};
   for (const Shape& shape : {Shape{5, 3}, Shape{1, 1}, Shape{7, 2}, Shape{3, 5}, Shape{6, 0}}) {
     for (const auto& [label, table] : sample_layouts(shape, ++seed)) {
       Generator generator(++seed);
@@ -41,16 +41,14 @@ void describe_embedding(OpInfos& infos) {
       placed.samples.push_back(
           {label,
            {table, sample_values({6, shape[1]}, ++seed)},
-           [=](const std::vector<Variable>& in) { return embedding_at(in[0], beside(in[0], ids), in[1], 1); },
-           [=](const std::vector<Variable>& in) {
-             return embedding_at_composed(in[0], beside(in[0], ids), in[1], 1);
-           }});
+           [=](const std::vector<Variable>& in) { return embedding_at(in[0], beside(in[0], ids), in[1]); },
+           [=](const std::vector<Variable>& in) { return embedding_at_composed(in[0], beside(in[0], ids), in[1]); }});
     }
   }
   placed.composition = [](const Sample& sample, const std::vector<Variable>& in) { return sample.composed(in); };
   placed.refused = {[] {
     const Variable rows = Tensor::zeros({2, 2});
-    embedding_at(rows, Tensor::zeros({1, 2}, DType::i64), rows, 1);
+    embedding_at(rows, Tensor::zeros({1, 3}, DType::i64), rows);
   }};
   infos.push_back(placed);
 }
