@@ -13,9 +13,9 @@ namespace bochner {
 BOCHNER_KERNEL(kBiasActivation, "bias_activation", bias_activation, int64_t rows, int64_t columns, const Tensor& x,
                const Tensor& bias, Activation activation, const Tensor& y);
 // `bias` and `dbias` may be undefined, independently.
-BOCHNER_KERNEL(kBiasActivationBackward, "bias_activation", bias_activation_backward, int64_t rows, int64_t columns,
-               const Tensor& g, const Tensor& x, const Tensor& bias, Activation activation, const Tensor& dx,
-               const Tensor& dbias);
+BOCHNER_KERNEL(kBiasActivationBackward, "bias_activation_backward", bias_activation_backward, int64_t rows,
+               int64_t columns, const Tensor& g, const Tensor& x, const Tensor& bias, Activation activation,
+               const Tensor& dx, const Tensor& dbias);
 BOCHNER_KERNEL(kColumnSum, "column_sum", column_sum, int64_t rows, int64_t columns, const Tensor& x, const Tensor& sum);
 
 namespace {

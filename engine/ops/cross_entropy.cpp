@@ -8,17 +8,17 @@ namespace bochner {
 
 BOCHNER_KERNEL(kCrossEntropy, "cross_entropy", cross_entropy, int64_t rows, int64_t classes, const Tensor& x,
                const Tensor& labels, const CrossEntropyOptions& options, const Tensor& loss, const Tensor& rest);
-BOCHNER_KERNEL(kCrossEntropyBackward, "cross_entropy", cross_entropy_backward, int64_t rows, int64_t classes,
+BOCHNER_KERNEL(kCrossEntropyBackward, "cross_entropy_backward", cross_entropy_backward, int64_t rows, int64_t classes,
                const Tensor& g, const Tensor& x, const Tensor& labels, const Tensor& rest,
                const CrossEntropyOptions& options, const Tensor& dx);
 BOCHNER_KERNEL(kBinaryCrossEntropy, "binary_cross_entropy", binary_cross_entropy, const Tensor& x,
                const Tensor& targets, const Tensor& loss);
-BOCHNER_KERNEL(kBinaryCrossEntropyBackward, "binary_cross_entropy", binary_cross_entropy_backward, const Tensor& g,
-               const Tensor& x, const Tensor& targets, const Tensor& dx);
+BOCHNER_KERNEL(kBinaryCrossEntropyBackward, "binary_cross_entropy_backward", binary_cross_entropy_backward,
+               const Tensor& g, const Tensor& x, const Tensor& targets, const Tensor& dx);
 BOCHNER_KERNEL(kSquared, "mean_squared_error", mean_squared_error, const Tensor& x, const Tensor& targets,
                const Tensor& loss);
-BOCHNER_KERNEL(kSquaredBackward, "mean_squared_error", mean_squared_error_backward, const Tensor& g, const Tensor& x,
-               const Tensor& targets, const Tensor& dx);
+BOCHNER_KERNEL(kSquaredBackward, "mean_squared_error_backward", mean_squared_error_backward, const Tensor& g,
+               const Tensor& x, const Tensor& targets, const Tensor& dx);
 
 namespace {
 

@@ -13,7 +13,7 @@ namespace bochner {
 BOCHNER_KERNEL(kLayerNorm, "layer_norm", layer_norm, const Tensor& x, const NormWeights& weights, double eps,
                const NormResult& result);
 // `residual` may be undefined.
-BOCHNER_KERNEL(kLayerNormBackward, "layer_norm", layer_norm_backward, const Tensor& g, const Tensor& x,
+BOCHNER_KERNEL(kLayerNormBackward, "layer_norm_backward", layer_norm_backward, const Tensor& g, const Tensor& x,
                const Tensor& gamma, const NormStatistics& statistics, const Tensor& residual,
                const NormGradients& result);
 // mean and (biased) variance of each column.
@@ -21,7 +21,7 @@ BOCHNER_KERNEL(kColumnMoments, "batch_norm", column_moments, const Tensor& x, co
 // y = (x - mean) rstd gamma + beta; mean, rstd, gamma, beta (columns).
 BOCHNER_KERNEL(kBatchNormApply, "batch_norm", batch_norm_apply, const Tensor& x, const NormWeights& weights,
                const NormStatistics& statistics, const Tensor& y);
-BOCHNER_KERNEL(kBatchNormBackward, "batch_norm", batch_norm_backward, const Tensor& g, const Tensor& x,
+BOCHNER_KERNEL(kBatchNormBackward, "batch_norm_backward", batch_norm_backward, const Tensor& g, const Tensor& x,
                const Tensor& gamma, const NormStatistics& statistics, const NormGradients& result);
 
 namespace {

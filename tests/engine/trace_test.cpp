@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
+#include "engine/ops/bias_activation.h"
+#include "engine/ops/cross_entropy.h"
+#include "engine/ops/norm.h"
 #include "tests/engine/io/io_test.h"
 
 namespace bochner {
@@ -66,6 +70,28 @@ TEST(Trace, AFileThatCouldBeWrittenStaysAsItIs) {
   trace::require_writable(folder / "mine");
   EXPECT_EQ(test::contents(folder / "mine"), "kept");
   EXPECT_THROW(trace::require_writable(folder / "missing" / "file"), Error);
+}
+
+TEST(Trace, TellsBackwardFromForward) {
+  const Tensor x = Tensor::arange(6, DType::f32).view({2, 3});
+  const Tensor labels = Tensor::zeros({2}, DType::i64);
+  const Tensor one = Tensor::scalar(1);
+  trace::start();
+  bias_activation_backward(x, x, bias_activation(x, {}, Activation::relu).select(0, 0), Activation::relu);
+  layer_norm_backward(x, x, {}, layer_norm(x, {}, {}).statistics);
+  batch_norm_backward(x, x, {}, batch_norm(x, {}, {}, {}).statistics);
+  cross_entropy_backward(one, x, labels, cross_entropy(x, labels).rest);
+  binary_cross_entropy_backward(one, x, x);
+  mean_squared_error_backward(one, x, x);
+  trace::stop();
+  std::set<std::string> names;
+  for (const trace::Event& event : trace::events()) names.insert(event.name);
+  for (const char* op : {"bias_activation", "layer_norm", "batch_norm", "cross_entropy"})
+    EXPECT_TRUE(names.contains(op));
+  for (const char* op :
+       {"bias_activation", "layer_norm", "batch_norm", "cross_entropy", "binary_cross_entropy", "mean_squared_error"}) {
+    EXPECT_TRUE(names.contains(std::string(op) + "_backward")) << op;
+  }
 }
 
 }  // namespace
