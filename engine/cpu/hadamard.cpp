@@ -8,26 +8,19 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <utility>
 
+#include "engine/cpu/parts/butterflies.h"
+#include "engine/cpu/parts/vector.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
 namespace {
 
 template <class T>
-struct Vector {
-  static constexpr int kLanes = 64 / sizeof(T);
-  using type [[gnu::vector_size(64)]] = T;
-
-  static type load(const T* from) {
-    type x;
-    std::memcpy(&x, from, sizeof(x));
-    return x;
-  }
-  static void store(T* to, type x) { std::memcpy(to, &x, sizeof(x)); }
-};
+inline constexpr int kWidth = 64 / sizeof(T);
+template <class T>
+using Wide = Vector<T, kWidth<T>>;
 
 /// One stage within a vector: lane l becomes x[l] + x[l + h], or x[l - h] - x[l] where l has the bit h.
 template <int h, class V, size_t... lane>
@@ -39,54 +32,39 @@ V stage(V x, std::index_sequence<lane...>) {
 
 /// The stages h = 1, 2, ..., size / 2 within a vector.
 template <class T, int size, int h = 1>
-typename Vector<T>::type stages(typename Vector<T>::type x) {
+Wide<T> stages(Wide<T> x) {
   if constexpr (h < size) {
-    return stages<T, size, 2 * h>(stage<h>(x, std::make_index_sequence<Vector<T>::kLanes>{}));
+    return stages<T, size, 2 * h>(stage<h>(x, std::make_index_sequence<kWidth<T>>{}));
   } else {
     return x;
-  }
-}
-
-/// All stages among `radix` registers.
-template <int radix, class V>
-void butterflies(V (&x)[radix]) {
-#pragma GCC unroll 4
-  for (int h = 1; h < radix; h *= 2) {
-#pragma GCC unroll 16
-    for (int i = 0; i < radix; ++i) {
-      if ((i & h) != 0) continue;
-      const V sum = x[i] + x[i + h];
-      x[i + h] = x[i] - x[i + h];
-      x[i] = sum;
-    }
   }
 }
 
 /// Stages 1 ... radix * lanes / 2 of `count` consecutive blocks of radix vectors.
 template <class T, int radix>
 void near_stages(const T* from, T* to, int64_t count) {
-  using V = Vector<T>;
-  for (int64_t block = 0; block < count; ++block, from += radix * V::kLanes, to += radix * V::kLanes) {
-    typename V::type x[radix];
+  using V = Wide<T>;
+  for (int64_t block = 0; block < count; ++block, from += radix * kWidth<T>, to += radix * kWidth<T>) {
+    V x[radix];
 #pragma GCC unroll 16
-    for (int i = 0; i < radix; ++i) x[i] = stages<T, V::kLanes>(V::load(from + i * V::kLanes));
+    for (int i = 0; i < radix; ++i) x[i] = stages<T, kWidth<T>>(load<V>(from + i * kWidth<T>));
     butterflies(x);
 #pragma GCC unroll 16
-    for (int i = 0; i < radix; ++i) V::store(to + i * V::kLanes, x[i]);
+    for (int i = 0; i < radix; ++i) store(to + i * kWidth<T>, x[i]);
   }
 }
 
 /// Stages stride ... stride * radix / 2 of columns [begin, end) of a radix x stride matrix; whole vectors.
 template <class T, int radix>
 void far_stages(T* data, int64_t stride, int64_t begin, int64_t end) {
-  using V = Vector<T>;
-  for (int64_t column = begin; column < end; column += V::kLanes) {
-    typename V::type x[radix];
+  using V = Wide<T>;
+  for (int64_t column = begin; column < end; column += kWidth<T>) {
+    V x[radix];
 #pragma GCC unroll 16
-    for (int i = 0; i < radix; ++i) x[i] = V::load(data + i * stride + column);
+    for (int i = 0; i < radix; ++i) x[i] = load<V>(data + i * stride + column);
     butterflies(x);
 #pragma GCC unroll 16
-    for (int i = 0; i < radix; ++i) V::store(data + i * stride + column, x[i]);
+    for (int i = 0; i < radix; ++i) store(data + i * stride + column, x[i]);
   }
 }
 
@@ -118,9 +96,8 @@ int64_t far_radix(int64_t n, int64_t stride) {
 /// Consecutive rows of at least one vector each.
 template <class T>
 void transform_rows(const T* from, T* to, int64_t n, int64_t rows) {
-  constexpr int64_t kLanes = Vector<T>::kLanes;
-  const int64_t near_radix = std::min<int64_t>(16, n / kLanes);
-  const int64_t near = near_radix * kLanes;
+  const int64_t near_radix = std::min<int64_t>(16, n / kWidth<T>);
+  const int64_t near = near_radix * kWidth<T>;
   if (near == n) {
     with_radix(near_radix, [&](auto radix) { near_stages<T, radix>(from, to, rows); });
     return;
@@ -140,13 +117,13 @@ void transform_rows(const T* from, T* to, int64_t n, int64_t rows) {
 /// Rows shorter than a vector: the contiguous elements are read as vectors that hold several rows.
 template <class T, int n>
 void transform_short_rows(const T* from, T* to, int64_t count) {
-  using V = Vector<T>;
-  const int64_t vectors = count / V::kLanes;
-  for (int64_t i = 0; i < vectors; ++i) V::store(to + i * V::kLanes, stages<T, n>(V::load(from + i * V::kLanes)));
-  const int64_t done = vectors * V::kLanes;
-  T rest[V::kLanes] = {};
+  using V = Wide<T>;
+  const int64_t vectors = count / kWidth<T>;
+  for (int64_t i = 0; i < vectors; ++i) store(to + i * kWidth<T>, stages<T, n>(load<V>(from + i * kWidth<T>)));
+  const int64_t done = vectors * kWidth<T>;
+  T rest[kWidth<T>] = {};
   std::copy(from + done, from + count, rest);
-  V::store(rest, stages<T, n>(V::load(rest)));
+  store(rest, stages<T, n>(load<V>(rest)));
   std::copy(rest, rest + (count - done), to + done);
 }
 
@@ -155,11 +132,11 @@ constexpr int64_t kTileBytes = 1 << 19;  // of a row that one thread transforms 
 
 template <class T>
 void transform(int64_t rows, int64_t n, const T* from, T* to) {
-  constexpr int64_t kLanes = Vector<T>::kLanes;
-  if (n < kLanes) {
+  if (n < kWidth<T>) {
     parallel_for(rows, kPiece / n, [&](int64_t begin, int64_t end) {
       with_radix(n, [&](auto size) {
-        if constexpr (size < kLanes) transform_short_rows<T, size>(from + begin * n, to + begin * n, (end - begin) * n);
+        if constexpr (size < kWidth<T>)
+          transform_short_rows<T, size>(from + begin * n, to + begin * n, (end - begin) * n);
       });
     });
     return;

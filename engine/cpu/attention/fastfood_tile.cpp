@@ -1,5 +1,7 @@
 #include "engine/cpu/attention/fastfood_tile.h"
 
+#include "engine/cpu/parts/butterflies.h"
+
 namespace bochner::cpu {
 namespace {
 
@@ -14,16 +16,7 @@ void stages(T* x, int64_t size, int64_t stride, int64_t columns) {
         V y[radix];
 #pragma GCC unroll 8
         for (int i = 0; i < radix; ++i) y[i] = load<V>(at + i * stride * kTile);
-#pragma GCC unroll 4
-        for (int h = 1; h < radix; h *= 2) {
-#pragma GCC unroll 8
-          for (int i = 0; i < radix; ++i) {
-            if ((i & h) != 0) continue;
-            const V sum = y[i] + y[i + h];
-            y[i + h] = y[i] - y[i + h];
-            y[i] = sum;
-          }
-        }
+        butterflies(y);
 #pragma GCC unroll 8
         for (int i = 0; i < radix; ++i) store(at + i * stride * kTile, y[i]);
       }
@@ -42,9 +35,7 @@ template <class T>
 T dot_row(const T* a, const T* b, int64_t columns) {
   Vector<T> sum{};
   for (int64_t i = 0; i < columns; i += kLanes<T>) sum += load<Vector<T>>(a + i) * load<Vector<T>>(b + i);
-  alignas(64) T lanes[kLanes<T>];
-  store(lanes, sum);
-  return lanes_total<T>(lanes);
+  return sum_of<T>(sum);
 }
 
 }  // namespace
