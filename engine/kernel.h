@@ -60,7 +60,7 @@ class Kernel<void(Args...)> {
     if (function == nullptr) fail("{}: this build has no {} backend", name_, device.is_cpu() ? "CPU" : "CUDA");
     const trace::Span span(name_);
 #if defined(BOCHNER_CUDA)
-    if (device.is_cuda()) cuda::begin(device.index, name_);
+    if (device.is_cuda()) cuda::begin(device.index);
     function(args...);
     if (device.is_cuda()) cuda::end(name_);
 #else

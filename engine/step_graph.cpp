@@ -125,7 +125,7 @@ void StepGraph::record(Entry& entry, const std::function<void()>& step) {
   if (pool_ == 0) pool_ = cuda::make_pool(device_.index);
   Watch watch{seed_, reinterpret_cast<const uint64_t*>(shift_.data<int64_t>())};
   entry.begin = noise_.offset();
-  cuda::begin(device_.index, "step graph");
+  cuda::begin(device_.index);
   cuda::use_pool(device_.index, pool_);
   try {
     const Observation observation(watch);
@@ -147,7 +147,7 @@ void StepGraph::record(Entry& entry, const std::function<void()>& step) {
 
 void StepGraph::replay(Entry& entry) {
   shift_.copy_(Tensor::from<int64_t>({static_cast<int64_t>(noise_.offset() - entry.begin)}, {1}));
-  cuda::begin(device_.index, "step graph");
+  cuda::begin(device_.index);
   entry.recording->replay();
   cuda::end("step graph");
   noise_.set_offset(noise_.offset() + entry.words);

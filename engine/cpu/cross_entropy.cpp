@@ -5,6 +5,7 @@
 
 #include "engine/cpu/parts/lanes.h"
 #include "engine/math.h"
+#include "engine/ops/index.h"
 #include "engine/parallel.h"
 
 namespace bochner::cpu {
@@ -43,7 +44,7 @@ int64_t check_labels(const int64_t* labels, int64_t rows, int64_t classes, const
   for (int64_t row = 0; row < rows; ++row) {
     if (ignore && labels[row] == *ignore) continue;
     if (labels[row] < 0 || labels[row] >= classes)
-      fail("cross_entropy: label {} of row {} lies outside the {} classes", labels[row], row, classes);
+      fail("{}", out_of_range("cross_entropy", std::to_string(row), labels[row], classes));
     ++counted;
   }
   return counted;

@@ -5,14 +5,14 @@
 
 #include "engine/cpu/parts/column_sum.h"
 #include "engine/cpu/parts/stream.h"
+#include "engine/ops/index.h"
 
 namespace bochner::cpu {
 namespace {
 
 void check(const int64_t* ids, int64_t count, int64_t entries) {
   for (int64_t i = 0; i < count; ++i) {
-    if (ids[i] < 0 || ids[i] >= entries)
-      fail("embedding: id {} at place {} lies outside the table of {} entries", ids[i], i, entries);
+    if (ids[i] < 0 || ids[i] >= entries) fail("{}", out_of_range("embedding", std::to_string(i), ids[i], entries));
   }
 }
 

@@ -63,8 +63,8 @@ void check_index(const Tensor& index, int64_t bound, const char* op) {
   const auto limit = static_cast<uint64_t>(bound);
   const int64_t bad = first_where(index.size(), [&](int64_t i) { return static_cast<uint64_t>(values[i]) >= limit; });
   if (bad == index.size()) return;
-  fail("{}: the index at {} of {} is {}, outside [0, {})", op, place_of(bad, index.shape()).str(), index.shape().str(),
-       values[bad], bound);
+  const std::string place = fmt::format("{} of {}", index.shape().place(bad).str(), index.shape().str());
+  fail("{}", out_of_range(op, place, values[bad], bound));
 }
 
 void gather(const Loop& loop, size_t bytes, int64_t stride) {

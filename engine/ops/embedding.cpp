@@ -26,6 +26,7 @@ Tensor checked_ids(const Tensor& ids) {
 Tensor gather(const Tensor& table, const Tensor& ids, const Tensor& positions) {
   if (table.rank() != 2) fail("embedding: the table must be (entries, dim), got {}", table.shape().str());
   const Tensor places = checked_ids(ids);
+  if (table.size(0) == 0 && ids.size() > 0) fail("embedding: the table {} is empty", table.str());
   Shape shape = ids.shape();
   shape.push_back(table.size(1));
   const Tensor y = Tensor::empty(shape, table.dtype(), table.device());

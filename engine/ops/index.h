@@ -4,6 +4,8 @@
 // `take` chooses whole slices (rows of an embedding), `gather` one element per place.
 #pragma once
 
+#include <string>
+
 #include "engine/tensor.h"
 
 namespace bochner {
@@ -14,6 +16,11 @@ struct Scatter {
   int64_t outer, bins, count, inner;
   int64_t outer_stride, count_stride, inner_stride;
 };
+
+/// What the kernels of both backends say of an index, id or label outside [0, bound).
+inline std::string out_of_range(const char* op, const std::string& place, int64_t value, int64_t bound) {
+  return fmt::format("{}: the index at {} is {}, outside [0, {})", op, place, value, bound);
+}
 
 /// y[p.., i.., q..] = x[p.., index[i..], q..]: index may have any shape, which replaces `axis`. Any type.
 ///

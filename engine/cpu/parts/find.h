@@ -4,7 +4,6 @@
 #include <atomic>
 
 #include "engine/parallel.h"
-#include "engine/shape.h"
 
 namespace bochner::cpu {
 
@@ -23,16 +22,6 @@ int64_t first_where(int64_t count, const Predicate& is) {
     }
   });
   return first;
-}
-
-/// The indices of the element at a row-major position.
-inline Dims place_of(int64_t position, const Shape& shape) {
-  Dims place = Dims::filled(shape.rank(), 0);
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    place[axis] = position % shape[axis];
-    position /= shape[axis];
-  }
-  return place;
 }
 
 }  // namespace bochner::cpu

@@ -4,6 +4,7 @@
 
 #include "engine/cuda/parts/platform.h"
 #include "engine/error.h"
+#include "engine/ops/index.h"
 
 namespace bochner::cuda {
 namespace {
@@ -16,8 +17,8 @@ void throw_fault() {
   platform::download(platform::fault(), &fault, sizeof(fault));
   if (fault.raised == 0) return;
   platform::clear(platform::fault(), sizeof(fault));
-  fail("{}: the index at {} is {}, outside [0, {}); found on the device after the call: --debug-sync finds the place",
-       fault.op, fault.place, fault.value, fault.bound);
+  fail("{}; found on the device after the call: --debug-sync finds the place",
+       out_of_range(fault.op, std::to_string(fault.place), fault.value, fault.bound));
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ bool has_bf16(int index) {
   return platform::has_bf16();
 }
 
-void begin(int index, const char*) { platform::use(index); }
+void begin(int index) { platform::use(index); }
 
 void end(const char* op) {
   platform::check_launch(op);

@@ -18,7 +18,7 @@ namespace bochner::cuda {
 int device_count();
 /// An Error with the reason if there is no such card.
 void require_device(int index);
-/// `CUDA 13.0, driver 580.65, NVIDIA H200 (sm_90, 141 GB)`, or why there is none.
+/// `CUDA 13.0, driver for 13.0, NVIDIA H200 (sm_90, 141 GB)`, or why there is none.
 std::string description();
 
 Allocator& allocator(int index);
@@ -27,7 +27,7 @@ bool has_bf16(int index);
 
 /// What every op is between: `begin` makes the device the current one of this thread, `end` looks for errors of the
 /// launch.
-void begin(int index, const char* op);
+void begin(int index);
 void end(const char* op);
 
 /// Waits for all work of the device; an Error of an earlier op is thrown here.

@@ -190,7 +190,7 @@ TEST(Card, GuardsSeeAWriteOutside) {
     loop.sizes[0] = 1;
     loop.strides[0][0] = loop.strides[1][0] = 1;
     loop.data = {static_cast<float*>(x.raw()) + 3, beyond.raw(), nullptr, nullptr};
-    cuda::begin(0, "test");
+    cuda::begin(0);
     cuda::copy(loop, DType::f32, DType::f32);
     cuda::end("test");
   }

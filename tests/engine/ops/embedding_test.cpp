@@ -1,6 +1,7 @@
 #include "engine/ops/embedding.h"
 
 #include "tests/engine/ops/oracle.h"
+#include "tests/message_of.h"
 
 namespace bochner {
 namespace {
@@ -89,7 +90,14 @@ TEST(Embedding, BytesDoNotDependOnThreads) {
 
 TEST(Embedding, RefusesWhatDoesNotFit) {
   const Tensor table = Tensor::zeros({3, 2});
-  EXPECT_THROW(embedding(table, Tensor::from<int64_t>({3}, {1})), Error);
+  EXPECT_EQ(test::message_of([&] {
+              embedding(table, Tensor::from<int64_t>({0, 3}, {2}));
+            }),
+            "embedding: the index at 1 is 3, outside [0, 3)");
+  EXPECT_EQ(test::message_of([&] {
+              embedding(Tensor::zeros({0, 2}), Tensor::from<int64_t>({0}, {1}));
+            }),
+            "embedding: the table f32 (0, 2) cpu is empty");
   EXPECT_THROW(embedding(table, Tensor::from<int64_t>({-1}, {1})), Error);
   EXPECT_THROW(embedding(table, Tensor::zeros({1})), Error);
   EXPECT_THROW(embedding(Tensor::zeros({3}), Tensor::from<int64_t>({0}, {1})), Error);
