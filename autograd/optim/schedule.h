@@ -25,7 +25,7 @@ struct Schedule {
   /// these. rsqrt has no length: its decay counts steps, and its warm-up, where it is a share of the time, those that
   /// it takes at the pace so far.
   double rate(int64_t step, double elapsed = 0) const;
-  /// Converts between a kind and its name in configuration files; an Error lists the names.
+  /// The kind of this name in configuration files; an Error lists the names.
   static Kind named(const std::string& name);
 };
 

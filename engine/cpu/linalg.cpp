@@ -28,8 +28,8 @@ int workspace(T reported, const char* op) {
   return narrow(static_cast<int64_t>(std::nextafter(reported, std::numeric_limits<T>::infinity())) + 1, op);
 }
 
-/// body(matrix, info) for each matrix of a batch, in parallel; then failed(matrix, info) for the first whose info is
-/// not 0.
+/// body(begin, end, infos) for pieces [begin, end) of a batch of matrices, in parallel; it sets infos[i] for each. Then
+/// failed(i, infos[i]) for the first that is not 0.
 template <class Body, class Failed>
 void for_each_matrix(int64_t batch, int64_t elements, const Body& body, const Failed& failed) {
   std::vector<int> infos(static_cast<size_t>(batch));

@@ -163,7 +163,7 @@ struct SumLayout {
         size(beta + sizes.inputs) {}
 };
 
-/// How many rows share one set of sums in backward: a multiple of the tile.
+/// How many rows share one set of sums in backward.
 template <class S>
 int64_t rows_per_sum(const LinearSizes& sizes, bool with_w) {
   return std::max<int64_t>(256, rows_per_gradient<S>(sizes.rows, SumLayout(sizes, with_w).size, tile_rows(sizes)));

@@ -11,7 +11,8 @@ struct MatrixLayout {
   int64_t stride;
 };
 
-/// C = A B:  (..., m, k) x (..., k, n) -> (..., m, n); leading axes broadcast. f32, f64. Transposed views cost no copy.
+/// C = A B:  (..., m, k) x (..., k, n) -> (..., m, n); leading axes broadcast. f32, f64, bf16. Transposed views cost no
+/// copy.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 }  // namespace bochner

@@ -13,7 +13,7 @@ namespace bochner::cpu {
 /// The elements of one piece of parallel work: enough to make up for the cost of starting it.
 inline constexpr int64_t kPiece = 16384;
 
-/// One row: pointers to its first element and the stride of each operand.
+/// One row: where it begins and the stride of each operand.
 template <int N>
 struct Row {
   int64_t size;

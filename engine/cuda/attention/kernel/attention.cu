@@ -1,5 +1,5 @@
-// Bidirectional kernel attention: slabs of keys update S', slabs of queries read it, and back (engine/ops/
-// kernel_attention.h):
+// Bidirectional kernel attention: slabs of keys update S', slabs of queries read it, and back
+// (engine/ops/attention/kernel_attention.h):
 //
 //   S' = F_k^T V',   O' = F_q S',   dS' = F_q^T G',   dF_q = G' S'^T,   dV' = F_k dS',   dF_k = V' dS'^T
 #include "engine/ops/attention/kernel_attention.h"
