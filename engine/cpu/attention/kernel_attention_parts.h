@@ -1,8 +1,6 @@
 // What the bidirectional and the causal kernel attention share.
 #pragma once
 
-#include <limits>
-
 #include "engine/cpu/attention/attention_tile.h"
 #include "engine/cpu/attention/feature_tile.h"
 #include "engine/cpu/bf16/factors.h"
