@@ -154,12 +154,12 @@ void copy_between_devices(const Tensor& from, const Tensor& to) {
   const size_t bytes = static_cast<size_t>(source.size()) * size_of(source.dtype());
   if (from.device().is_cpu()) {
     StepGraph::object("brings values from the host");
-    begin(to.device().index, "copy");
+    begin(to.device().index);
     platform::upload(source.raw(), target.raw(), bytes);
     end("copy");
   } else if (to.device().is_cpu()) {
     StepGraph::object("has the host read values");
-    begin(from.device().index, "copy");
+    begin(from.device().index);
     platform::download(source.raw(), target.raw(), bytes);
     synchronize(from.device().index);  // reports faults
   } else {
