@@ -97,6 +97,8 @@ TEST(Table, EqualsThatOfAnIndependentScript) {
   mistake({"--table", "runs"}, "are the same run: custom with ");
   std::filesystem::remove(folder / "runs/again/results.json");
   EXPECT_NE(lra(folder, {"--table", "runs"}).out.find("Not finished, and left out: "), std::string::npos);
+  std::filesystem::remove(folder / "runs/again/config.ini");  // its checkpoint remains
+  EXPECT_NE(lra(folder, {"--table", "runs"}).out.find("Not finished, and left out: "), std::string::npos);
 }
 
 TEST(Table, WordsBehindAnOptionAreItsList) {
