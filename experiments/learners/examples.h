@@ -44,6 +44,8 @@ class Feed {
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
 
+  /// Does what takes long and is needed once, before the first batch; otherwise next() does it.
+  virtual void prepare() {}
   /// Goes on from epoch to epoch without an end; on the CPU.
   virtual Examples next() = 0;
   /// Makes next() return the batch of this step, counted from 0 over all epochs, and go on from there.

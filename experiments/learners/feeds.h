@@ -29,6 +29,7 @@ class LoaderFeed : public Feed {
 class FeedOver : public Feed {
  public:
   explicit FeedOver(std::unique_ptr<Feed> feed) : feed_(std::move(feed)) {}
+  void prepare() override { feed_->prepare(); }
   Examples next() final { return examples_of(feed_->next()); }
   void go_to(int64_t step) override { feed_->go_to(step); }
   int64_t steps_per_epoch() const final { return feed_->steps_per_epoch(); }

@@ -105,6 +105,7 @@ class Learner final : public Trainable {
   ///
   /// With --shards, parts are those instead (sharded_step.h), each process takes some of them, and noise is drawn for
   /// each step and shard. With --sequence-shards each of these is cut further, along its sequences.
+  void prepare() override { problem_.train->prepare(); }
   StepResult step(int64_t step) override;
   /// Without dropout. The noise of random features comes from a separate generator and is the same each time. Several
   /// processes take the batches in turns, and the first of them judges all outputs, in order.

@@ -22,6 +22,16 @@ namespace {
 using test::contents;
 using test::message_of;
 
+TEST(Metrics, TrainingIsLoggedWhereverItIsEvaluated) {
+  const test::TemporaryFolder folder;  // the toy logs each second step
+  ASSERT_EQ(test::run_toy(folder, {"--steps=9", "--evaluate-every=3", "--out=a", "--quiet"}).code, 0);
+  std::vector<int64_t> logged;
+  for (const MetricsLine& line : parse_metrics(contents(folder / "a/metrics.jsonl"))) {
+    if (line.split == "train") logged.push_back(line.step);
+  }
+  EXPECT_EQ(logged, (std::vector<int64_t>{2, 3, 4, 6, 8, 9}));
+}
+
 TEST(DataRecord, TheFilesOfAnotherTaskAreRefused) {
   const DataRead digits{"data/mnist/train-labels-idx1-ubyte", 60008,
                         "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"};

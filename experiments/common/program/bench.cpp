@@ -56,6 +56,7 @@ void measure_limits(Device device, BenchResult& result) {
 double BenchResult::least_seconds() const { return std::max(flops / peak_flops, bytes / bandwidth); }
 
 BenchResult bench_steps(Trainable& model, Device device, double seconds, Communicator& comm) {
+  model.prepare();
   Allocator& allocator = Allocator::of(device);
   allocator.reset_peak();  // of what was timed before, if this is one of several
   BenchResult result;

@@ -34,6 +34,8 @@ std::string ids_text(const std::vector<int64_t>& ids) {
 
 }  // namespace
 
+double shown_loss(double loss) { return std::isnan(loss) ? std::abs(loss) : loss; }
+
 Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunIdentity identity, Log& log,
                  Device device, std::string go_on, Communicator& comm)
     : model_(model),
@@ -77,6 +79,7 @@ TrainResult Trainer::train() {
   Records records(folder_, before ? *before : State(), step_, log_, comm_.is_first());
   if (before) go_on_from(*before, records);
   if (comm_.size() > 1) begin_alike();
+  if (!reached_its_end()) model_.prepare();
   Allocator::of(device_).reset_peak();
 
   Sitting sitting{records, Progress(log_), step_, train_seconds_};
@@ -111,6 +114,7 @@ Trainer::Follows Trainer::advance(Sitting& sitting) {
   agree(next.saves);
   next.evaluates = next.evaluates || reached_its_end() || (plan_.evaluate_every == 0 && tenths_done() > tenths);
   next.saves = next.saves || next.evaluates;
+  next.logs = next.logs || next.evaluates;
   if (next.saves && !reads) {
     const Stopwatch rest;
     read_results();
@@ -256,7 +260,7 @@ void Trainer::warn_of_schedule(const State& state) const {
         "so this run will not equal one of {} steps without a break",
         name, step_, *then, plan_.steps, now, plan_.steps);
   }
-  if (is_multiple(plan_.evaluate_every) && is_multiple(plan_.log_every)) return;
+  if (is_multiple(plan_.evaluate_every)) return;
   log_.warning("step {} was logged and evaluated as the last one; a run of {} steps without a break would not do so",
                step_, plan_.steps);
 }
@@ -272,7 +276,7 @@ std::string Trainer::which(const Blame& blame) {
 void Trainer::fail_not_finite(int64_t step, double loss) {
   log_.draw("");
   const Blame blame = model_.blame(step);
-  throw RunFailure(fmt::format("the loss of step {} is {}{}{}", step + 1, std::isnan(loss) ? std::abs(loss) : loss,
+  throw RunFailure(fmt::format("the loss of step {} is {}{}{}", step + 1, shown_loss(loss),
                                blame.layer.empty() ? "" : "; first layer whose output is not finite: " + blame.layer,
                                which(blame)));
 }

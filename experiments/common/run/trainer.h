@@ -64,6 +64,9 @@ class Trainable {
   Trainable(const Trainable&) = delete;
   Trainable& operator=(const Trainable&) = delete;
 
+  /// Called before the first step, when all state is restored: what is done once and is no training, so that it counts
+  /// neither as time nor as memory of training.
+  virtual void prepare() {}
   /// Runs update number `step`, counted from 0. Once a loss is not finite, neither this nor a later step may change the
   /// parameters.
   virtual StepResult step(int64_t step) = 0;
@@ -135,7 +138,7 @@ struct TrainPlan {
   /// Training ends with the first step that ends after so many seconds in steps, if that comes before `steps`; 0: no
   /// limit.
   double seconds = 0;
-  int64_t log_every = 50;
+  int64_t log_every = 50;  ///< also where it evaluates
   /// Steps; 0: at each tenth of the training.
   int64_t evaluate_every = 500;
   /// 0: only where it evaluates.
@@ -182,6 +185,9 @@ struct RunIdentity {
   std::vector<DataRead> data{};  ///< what it learns from
   std::string init = "null";     ///< JSON: where its first weights came from, if from another run
 };
+
+/// A loss as messages show it: NaN without its sign, which means nothing.
+double shown_loss(double loss);
 
 class Trainer {
  public:

@@ -37,6 +37,10 @@ class StatesFeed final : public FeedOver {
  public:
   StatesFeed(std::unique_ptr<Feed> others, std::function<Tensor()> states)
       : FeedOver(std::move(others)), compute_(std::move(states)) {}
+  void prepare() override {
+    FeedOver::prepare();
+    if (!states_.defined()) states_ = compute_();
+  }
   // A checkpoint may have been read since.
   void go_to(int64_t step) override {
     states_ = Tensor();
@@ -45,7 +49,7 @@ class StatesFeed final : public FeedOver {
 
  private:
   Examples examples_of(Examples batch) override {
-    if (!states_.defined()) states_ = compute_();
+    prepare();
     batch.tensors.emplace_back("states", rows_of(states_, batch.numbers));
     return batch;
   }

@@ -79,8 +79,8 @@ class FrozenTrunk {
               TrunkRepeats repeats, const RunOptions& run);
 
   /// Batches of a data set of that name. Where the trunk need not run they have `states`, (n, 1, dim), in the place of
-  /// the model's inputs, all of which are computed before the first batch. Training that takes at most one epoch would
-  /// gain nothing and has inputs.
+  /// the model's inputs, all of which prepare() computes, or the first batch. Training that takes at most one epoch
+  /// would gain nothing and has inputs.
   std::unique_ptr<Feed> feed(const std::string& set, const OpenFeed& open, bool training) const;
 
  private:

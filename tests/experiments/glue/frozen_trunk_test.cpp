@@ -55,11 +55,12 @@ class FrozenTrunk : public ::testing::Test {
     config.model.dropout = dropout;
     return config;
   }
-  static Problem problem(const glue::Config& config) {
+  static Problem problem(
+      const glue::Config& config, const Say& say = [](const std::string&) {}) {
     const auto silent = [](const std::string&) {};
     const glue::GlueTask& task = task_named(config.tasks, "rte");
     const auto texts = std::make_shared<const glue::Texts>(task.load(config.run, {silent, silent}));
-    return glue::problem_of(config, task, texts, std::make_shared<TrunkStates>(silent), silent).problem;
+    return glue::problem_of(config, task, texts, std::make_shared<TrunkStates>(say), silent).problem;
   }
   static std::unique_ptr<Learner> learner(const glue::Config& config) {
     OptimConfig optim;
@@ -119,6 +120,18 @@ TEST_F(FrozenTrunk, OnlyTrainingOfTheHeadAloneWithoutDropoutTakesStatesFromMemor
   for (const char* method : {"full", "bitfit", "lora", "adapter", "houlsby", "snnk-adapter", "uptrain"}) {
     EXPECT_EQ(has_states(config(method, 0)), std::pair(false, false)) << method;
   }
+}
+
+TEST_F(FrozenTrunk, RunsBeforeTheFirstStep) {
+  std::string told;
+  const glue::Config given = config("linear-probe", 0);
+  Learner learner(given.run, {.rate = 0.05}, problem(given, [&](const std::string& line) { told += line; }));
+  EXPECT_EQ(told, "");
+  learner.prepare();
+  EXPECT_NE(told.find("train: the frozen trunk runs once over 12 examples"), std::string::npos) << told;
+  told.clear();
+  learner.step(0);
+  EXPECT_EQ(told, "");
 }
 
 TEST_F(FrozenTrunk, StatesAreThoseOfTheWeightsThatAreThere) {

@@ -1,11 +1,14 @@
 // --seconds: training that ends by time, goes on where it was stopped, and is otherwise the run of as many steps.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "engine/io/xxh3.h"
 #include "experiments/common/run/results.h"
 #include "experiments/common/run/state.h"
+#include "experiments/common/run/trainer.h"
 #include "tests/experiments/learner_problems.h"
 #include "tests/experiments/process.h"
 
@@ -24,6 +27,28 @@ std::vector<std::string> slow(std::vector<std::string> more) {
   more.insert(more.begin(), kSlow.begin(), kSlow.end());
   return more;
 }
+
+/// A model whose preparation takes longer than all its steps.
+class Prepared final : public Trainable {
+ public:
+  void prepare() override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    prepared_ += 1;
+  }
+  StepResult step(int64_t) override {
+    EXPECT_EQ(prepared_, 1);
+    return {.loss = Tensor::scalar(1, DType::f64), .count = 1};
+  }
+  Metrics evaluate(Split) override { return {{"loss", 1}}; }
+  void save_model(State& state) override { state.tensors["weight"] = Tensor::zeros({}, DType::f64); }
+  void load_model(const State&) override {}
+  void save_training(State&) override {}
+  void load_training(const State&) override {}
+  int64_t parameters() override { return 1; }
+
+ private:
+  int prepared_ = 0;
+};
 
 std::string place_of(const std::filesystem::path& run) {
   return xxh3_of(bytes_of(State::load(run / "checkpoint-last").tensors.at("place")));
@@ -58,6 +83,17 @@ TEST(Seconds, EndTrainingAndAreRecorded) {
   ASSERT_EQ(run_toy(folder, {as_many, "--evaluate-every=0", "--out=counted", "--quiet"}).code, 0);
   EXPECT_EQ(place_of(folder / "counted"), place_of(folder / "timed"));
   EXPECT_EQ(evaluated_steps(read_run(folder / "counted")).size(), 10U);
+}
+
+TEST(Seconds, WhatIsPreparedIsNoTraining) {
+  const TemporaryFolder folder;
+  Prepared model;
+  Log log(LogLevel::error);
+  const TrainPlan plan{.steps = 3, .seconds = 0.4, .best_by = "loss"};
+  const RunFolder run(folder / "run", false);
+  const TrainResult result = Trainer(model, plan, run, {.id = "a", .config = ""}, log, Device::cpu(), "").run();
+  EXPECT_EQ(result.steps, 3);
+  EXPECT_LT(result.train_seconds, 0.4);
 }
 
 TEST(Seconds, StepsStayTheLimitWhereTheyComeFirst) {
