@@ -11,6 +11,7 @@
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/program/program.h"
 #include "experiments/common/report/table.h"
+#include "experiments/common/run/data_record.h"
 #include "experiments/common/run/run_folder.h"
 #include "experiments/convert/distillation.h"
 #include "experiments/convert/texts.h"
@@ -99,7 +100,7 @@ void train(convert::Distillation& distillation, std::unique_ptr<Feed> texts, con
     if (two_parts && step == config.run.steps / 2) distillation.fit(convert::Match::states);
     const double loss = learner.step(step).loss.item();
     if (!std::isfinite(loss)) {
-      throw RunFailure(fmt::format("the loss of step {} is {}; try a smaller --rate", step + 1, loss));
+      throw RunFailure(fmt::format("the loss of step {} is {}; try a smaller --rate", step + 1, shown_loss(loss)));
     }
     sum += loss;
     ++count;
@@ -131,6 +132,7 @@ void write_record(const Config& config, Session& session, const convert::Distill
                                    {"seed", config.run.seed},
                                    {"learnt", distillation.learnt()},
                                    {"seconds", seconds},
+                                   {"data", nlohmann::ordered_json::parse(data_json(session.data.reads()))},
                                    {"git", build_info().commit}};
   for (size_t i = 0; i < distillation.blocks().size(); ++i) {
     record["blocks"].push_back({{"block", distillation.blocks()[i]}, {"before", before[i]}, {"after", after[i]}});
@@ -152,6 +154,7 @@ void run(Config& config, Session& session) {
                                      config.attention_blocks, Device::named(config.run.device), config.run.seed,
                                      config.match == "weights" ? convert::Match::weights : convert::Match::outputs);
   say(fmt::format("{}: {}", config.pretrained, distillation.tensors().text()));
+  record_weights(pretrained_weights(config.pretrained));
   convert::Texts texts = texts_of(config, say);
   require_tokens(distillation.options(), texts.tokenizer->size(), config.pretrained);
   std::vector<Examples> held_out;

@@ -1,7 +1,9 @@
 #include "experiments/learners/pretrained.h"
 
 #include "engine/error.h"
+#include "engine/io/data_log.h"
 #include "engine/io/paths.h"
+#include "engine/io/sha256.h"
 
 namespace bochner {
 namespace {
@@ -28,6 +30,13 @@ VitOptions pretrained_vit(const std::filesystem::path& folder) {
   if (folder.empty()) fail("--pretrained: name the folder of a model, with config.json and model.safetensors");
   require_type(folder, "vit");
   return read_vit_options(folder);
+}
+
+std::string record_weights(const std::filesystem::path& file) {
+  std::string sha256 = sha256_of_file(file);
+  if (DataLog::is_active())
+    DataLog::add({file.string(), static_cast<int64_t>(std::filesystem::file_size(file)), sha256});
+  return sha256;
 }
 
 Bert::Input input_of(const Examples& batch) {

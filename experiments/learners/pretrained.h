@@ -16,6 +16,10 @@ namespace bochner {
 BertOptions pretrained_bert(const std::filesystem::path& folder);
 VitOptions pretrained_vit(const std::filesystem::path& folder);
 
+/// The file of the weights that a model begins with, for the record of what was read: adds it to the DataLog. Returns
+/// its SHA-256.
+std::string record_weights(const std::filesystem::path& file);
+
 /// `ids` of a batch, with `mask` and `types` where it has them.
 Bert::Input input_of(const Examples& batch);
 

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/io/data_log.h"
-#include "engine/io/sha256.h"
+#include "experiments/learners/pretrained.h"
 #include "layers/models/hugging_face.h"
 #include "layers/models/peft_names.h"
 
@@ -11,11 +10,6 @@ namespace bochner {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// So that the record of a run tells which weights it began with.
-void record(const fs::path& file, const std::string& sha256) {
-  if (DataLog::is_active()) DataLog::add({file.string(), static_cast<int64_t>(fs::file_size(file)), sha256});
-}
 
 /// Pooler and classifier, where they are trained or `made_new`, are saved whole, unless they have an update, which is
 /// trained in their place.
@@ -79,8 +73,7 @@ Adapted adapt(PretrainedModel& model, const AdaptationConfig& config, const Adap
     say(fmt::format("{}: {}", from.pretrained.string(), loaded.text()));
     made_new = loaded.made_new;
     const fs::path file = pretrained_weights(from.pretrained);
-    base = {file.string(), sha256_of_file(file), loaded.filled};
-    record(file, base.sha256);
+    base = {file.string(), record_weights(file), loaded.filled};
     new_pooler.put_back(base, made_new);
   }
   const Method& method = method_of(config);
@@ -90,8 +83,7 @@ Adapted adapt(PretrainedModel& model, const AdaptationConfig& config, const Adap
     add_adapter(model, *adapted.added, init);
     const std::vector<std::string> read = load_adapter(model, *adapted.added, from.adapter);
     for (const std::string& name : read) base.tensors.erase(name);
-    const fs::path file = fs::path(from.adapter) / "adapter_model.safetensors";
-    record(file, sha256_of_file(file));
+    record_weights(fs::path(from.adapter) / "adapter_model.safetensors");
     say(fmt::format("{}: {} tensors read", from.adapter, read.size()));
     save_heads(*adapted.added, model, config, from, made_new);
   } else if (method.adds) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/io/sha256.h"
 #include "experiments/convert/distillation.h"
 #include "layers/models/hugging_face.h"
 #include "tests/experiments/process.h"
@@ -88,6 +89,12 @@ TEST_F(Convert, TheMechanismFollowsSoftmaxAndNothingElseChanges) {
   const json conversion = record();
   for (const json& block : conversion["blocks"])
     EXPECT_LT(block["after"], 0.85 * block["before"].get<double>()) << block;
+  const json data = record()["data"];
+  EXPECT_TRUE(std::any_of(data.begin(), data.end(), [&](const json& read) {
+    return read["file"] == "model/model.safetensors" &&
+           read["sha256"] == sha256_of_file(folder_ / "model/model.safetensors");
+  })) << data;
+  EXPECT_NE(data.dump().find("train.i32"), std::string::npos) << data;
   EXPECT_EQ(record()["learnt"], 2 * 2 * 2 * 4 * 4);  // blocks, W of queries and keys, heads, 4 x 4
   Generator init(2);
   Bert before({}, read_bert_options(folder_ / "model"), init);
@@ -297,6 +304,7 @@ TEST_F(Convert, ALossThatIsNotFiniteEndsTheRun) {
   const Ended ended = run({"--attention=gmm-prf", "--rate=1e30", "--mechanism.features=16"});
   EXPECT_EQ(ended.code, 1) << ended.err;
   EXPECT_NE(ended.err.find("try a smaller --rate"), std::string::npos) << ended.err;
+  EXPECT_EQ(ended.err.find("-nan"), std::string::npos) << ended.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
 }
 
