@@ -97,6 +97,7 @@ Fitted problem_of(const Config& config, const GlueTask& task, const std::shared_
   if (reads_labelled(run)) {
     const FrozenTrunk trunk(memory, bert, states_of, repeats_of(*bert, bert->options(), problem.groups), run);
     problem.train = trunk.feed("train", opens(texts->train), true);
+    fitted.in_order = [trunk, train = opens(texts->train)] { return trunk.feed("train", train, false); };
     problem.split = [trunk, dev = opens(texts->dev[0])](Split) { return trunk.feed("dev", dev, false); };
   }
   problem.baselines = [texts, metrics = problem.metrics] {

@@ -118,6 +118,7 @@ Fitted problem_of(const Config& config, const ImageTask& task, const std::shared
   repeats.training = repeats.training && !augmentation.is_any();
   const FrozenTrunk trunk(memory, vit, states_of, repeats, config.run);
   problem.train = trunk.feed("train", opens(sets->train), true);
+  fitted.in_order = [trunk, train = opens(sets->train)] { return trunk.feed("train", train, false); };
   problem.split = [trunk, valid = opens(sets->valid), test = opens(sets->test)](Split split) {
     return split == Split::valid ? trunk.feed("valid", valid, false) : trunk.feed("test", test, false);
   };

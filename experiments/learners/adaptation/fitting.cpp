@@ -34,7 +34,7 @@ Tensor target_of(const Examples& batch, int64_t outputs) {
   return Tensor::from(targets, {batch.size(), outputs});
 }
 
-void fit_bundle(const AdaptationConfig& config, const RunOptions& run, Problem& problem, PretrainedModel& model,
+void fit_bundle(const AdaptationConfig& config, const RunOptions& run, Feed& examples, PretrainedModel& model,
                 const StatesOf& states) {
   Bundle* bundle = model.bundled_pooler();
   if (bundle == nullptr) fail("--model.ridge={}: only the method bundle has a closed form", config.ridge);
@@ -47,9 +47,9 @@ void fit_bundle(const AdaptationConfig& config, const RunOptions& run, Problem& 
   RidgeFit regression(bundle->weight().shape()[1], outputs);
   std::vector<Tensor> features;  // a QR of many rows at once is faster
   std::vector<Tensor> targets;
-  const int64_t batches = problem.train->steps_per_epoch();
+  const int64_t batches = examples.steps_per_epoch();
   for (int64_t i = 1; i <= batches; ++i) {
-    const Examples batch = problem.train->next();
+    const Examples batch = examples.next();
     features.push_back(model.pool(states_in(batch.to(device), model, states, context)).value().to(Device::cpu()));
     targets.push_back(target_of(batch, outputs));
     if (i % kFitBatches != 0 && i != batches) continue;
@@ -57,7 +57,6 @@ void fit_bundle(const AdaptationConfig& config, const RunOptions& run, Problem& 
     features.clear();
     targets.clear();
   }
-  problem.train->go_to(0);
   const RidgeFit::Solution solution = regression.solve(config.ridge);
   bundle->weight().value.copy_(solution.weight.cast(DType::f32).to(device));
   bundle->bias()->value.copy_(solution.bias.cast(DType::f32).to(device));
@@ -124,7 +123,7 @@ void fit_runs(Session& session, const TrainPlan& plan, const Fitting& fitting) {
     model = fitted.model;
     forward = fitted.problem.forward;
     added = fitted.added;
-    if (closed) fit_bundle(fitting.config, fitting.run, fitted.problem, *model, fitting.states);
+    if (closed) fit_bundle(fitting.config, fitting.run, *fitted.in_order(), *model, fitting.states);
     return std::make_unique<Learner>(fitting.run, fitting.optim, std::move(fitted.problem));
   });
 }

@@ -20,6 +20,8 @@ struct Fitted {
   Problem problem;
   std::shared_ptr<PretrainedModel> model;
   std::optional<Peft> added;
+  /// The training set in order and unchanged, whatever training does with it: what a closed form is fitted to.
+  std::function<std::unique_ptr<Feed>()> in_order = {};
 };
 
 /// Scores of the classifier from `states` of a batch, or from those that a FrozenTrunk put there; the parameters that

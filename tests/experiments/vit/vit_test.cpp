@@ -125,6 +125,23 @@ TEST_F(VitProgram, WithSomeOfTheClassesItSaysHowManyImagesAreTested) {
   EXPECT_EQ(ended.err.find("tested on 12"), std::string::npos) << ended.err;
 }
 
+TEST_F(VitProgram, AClosedFormIsFittedToImagesAsTheyAre) {
+  const auto fitted = [&](const std::string& out, const std::string& change) {
+    const Ended ended =
+        adapt({"--steps=0", "--model.method=bundle", "--model.pooler", "--model.ridge=1", change, "--out=" + out});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    std::map<std::string, std::vector<float>> values;
+    for (const auto& [name, tensor] : read_safetensors(folder_ / out / "checkpoint-best").tensors) {
+      if (tensor.dtype() == DType::f32) values[name] = tensor.to_vector<float>();
+    }
+    return values;
+  };
+  const auto plain = fitted("plain", "--seed=1");
+  EXPECT_FALSE(plain.empty());
+  EXPECT_EQ(fitted("flipped", "--flip"), plain);
+  EXPECT_EQ(fitted("cropped", "--crop=4"), plain);
+}
+
 TEST_F(VitProgram, EachMethodTrainsItsParameters) {
   constexpr int64_t classifier = 8 * 10 + 10;
   struct Case {
