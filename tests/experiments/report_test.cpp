@@ -138,6 +138,20 @@ TEST(Headline, SaysThatNothingWasLearnt) {
   EXPECT_NE(headlines(runs)[0].meaning.find("Nothing here is better"), std::string::npos);
 }
 
+TEST(Headline, WhatNeedsNoLearningIsAMeanOverSeedsToo) {
+  std::vector<RunRecord> runs;
+  add_runs(runs, "a", {0.13, 0.14, 0.15});
+  for (size_t i = 0; i < 3; ++i)
+    runs[i].result.baselines = {{"unigram", {{"accuracy", 0.11 + 0.02 * static_cast<double>(i)}}}};
+  EXPECT_EQ(headlines(runs)[0].result, "a 14.0 ± 1.0 %; 13.0 % without learning (unigram)");
+  EXPECT_EQ(headlines(runs)[0].meaning.find("Nothing here is better"), std::string::npos);
+  const Table table = results_table(runs, {});
+  ASSERT_EQ(table.rows.size(), 5U);  // three seeds, their mean, and what needs no learning
+  EXPECT_EQ(table.rows[4][1], "13.00");
+  runs[2].result.baselines = runs[1].result.baselines = runs[0].result.baselines;
+  EXPECT_EQ(baselines_of(runs)[0].test, runs[0].result.baselines[0].test);  // of equal ones exactly the same
+}
+
 TEST(Headline, OfALossTheSmallestIsBestAndEachTaskHasItsOwn) {
   std::vector<RunRecord> runs(3);
   for (size_t i = 0; i < 3; ++i) {

@@ -94,16 +94,29 @@ std::vector<std::string> tested_metrics(const std::vector<RunRecord>& runs) {
 }
 
 std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs) {
-  std::vector<Baseline> all;
+  struct Group {
+    std::string name;
+    std::vector<std::pair<std::string, std::vector<double>>> values;  ///< of each metric
+  };
+  std::vector<Group> groups;
+  const auto at = [](auto& list, const std::string& name, auto member) -> auto& {
+    auto found = std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.*member == name; });
+    if (found == list.end()) found = list.insert(list.end(), {name, {}});
+    return *found;
+  };
   const bool tasks = !runs.empty() && differs(runs, &RunRecord::task);
   for (const RunRecord& run : runs) {
-    for (Baseline baseline : run.result.baselines) {
-      if (tasks) baseline.name = run.task + ", " + baseline.name;
-      const auto same = [&](const Baseline& other) {
-        return other.name == baseline.name && other.test == baseline.test;
-      };
-      if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(baseline));
+    for (const Baseline& baseline : run.result.baselines) {
+      Group& group = at(groups, tasks ? run.task + ", " + baseline.name : baseline.name, &Group::name);
+      for (const auto& [metric, value] : baseline.test) {
+        at(group.values, metric, &std::pair<std::string, std::vector<double>>::first).second.push_back(value);
+      }
     }
+  }
+  std::vector<Baseline> all;
+  for (const Group& group : groups) {
+    Baseline& mean = all.emplace_back(Baseline{group.name, {}});
+    for (const auto& [metric, values] : group.values) mean.test.emplace_back(metric, spread_of(values).mean);
   }
   return all;
 }

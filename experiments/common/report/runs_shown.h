@@ -32,7 +32,7 @@ std::string title_of(const std::vector<RunRecord>& runs);
 /// The metrics of the test, accuracies first.
 std::vector<std::string> tested_metrics(const std::vector<RunRecord>& runs);
 
-/// What is reached without learning, each number once, since runs on the same data have the same.
+/// What is reached without learning, by name: its mean over the runs, whose data may depend on their seeds.
 std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs);
 
 /// `test`, or what the set is called that all of them measured in its place.

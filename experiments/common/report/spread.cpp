@@ -13,7 +13,9 @@ namespace bochner {
 Spread spread_of(const std::vector<double>& values) {
   Spread result;
   const auto n = static_cast<double>(values.size());
-  for (const double value : values) result.mean += value / n;
+  if (values.empty()) return result;
+  for (const double value : values) result.mean += (value - values[0]) / n;
+  result.mean += values[0];  // of equal values this is exactly their value
   for (const double value : values) result.deviation += (value - result.mean) * (value - result.mean);
   result.deviation = values.size() < 2 ? 0 : std::sqrt(result.deviation / (n - 1));
   return result;
