@@ -30,6 +30,13 @@ std::string sha256_of(std::string_view text) {
   return hash.hex();
 }
 
+/// Where the files of a recipe are.
+fs::path folder_of(const fs::path& folder, const std::map<std::string, std::string>& options) {
+  std::string text;
+  for (const auto& [name, value] : options) text += name + "=" + value + "\n";
+  return folder / sha256_of(text).substr(0, 16);
+}
+
 /// What tells a file from another without reading it.
 std::string described(const std::vector<fs::path>& files) {
   std::string text;
@@ -228,8 +235,14 @@ TokenCache token_cache(const fs::path& folder, const TokenCacheOptions& options,
   Recipe recipe;
   recipe.dataset = "texts";
   recipe.options = recipe_options(texts, options);
-  std::string text;
-  for (const auto& [name, value] : recipe.options) text += name + "=" + value + "\n";
+  TokenCache cache;
+  cache.folder = folder_of(folder, recipe.options);
+  const std::string given = vocabulary_text(options.pieces);
+  const fs::path trained = cache.folder / kVocabulary;
+  if (!options.pieces.empty() && !(fs::exists(trained) && read_text(trained) == given)) {
+    recipe.options["vocabulary"] = "given, " + sha256_of(given);
+    cache.folder = folder_of(folder, recipe.options);
+  }
   recipe.parts = {kParts.begin(), kParts.end()};
   recipe.parts.emplace_back(kSources);
   if (options.vocabulary.empty()) recipe.parts.emplace_back(kVocabulary);
@@ -242,7 +255,8 @@ TokenCache token_cache(const fs::path& folder, const TokenCacheOptions& options,
     Manifest manifest{recipe.dataset, recipe.options, {}};
     const fs::path vocabulary = staging / kVocabulary;
     if (options.vocabulary.empty()) {
-      const std::vector<std::string> tokens = trained_vocabulary(texts, options, say);
+      const std::vector<std::string> tokens =
+          options.pieces.empty() ? trained_vocabulary(texts, options, say) : options.pieces;
       write_vocabulary(vocabulary, tokens);
       manifest.files.push_back(entry_of(staging, kVocabulary, std::ssize(tokens)));
     }
@@ -258,8 +272,6 @@ TokenCache token_cache(const fs::path& folder, const TokenCacheOptions& options,
     }
     return manifest;
   };
-  TokenCache cache;
-  cache.folder = folder / sha256_of(text).substr(0, 16);
   if (ensure_made(cache.folder, recipe, say) == Ensured::foreign) {
     fail("{}: holds tokens without a manifest; remove the folder to have them made again", cache.folder.string());
   }

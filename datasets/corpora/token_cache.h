@@ -31,6 +31,8 @@ struct TokenCacheOptions {
   std::filesystem::path vocabulary = {};
   int64_t vocabulary_size = 8192;  ///< of a trained one
   bool lower_case = true;          ///< of a trained one, and of a vocab.txt
+  /// A vocabulary that was trained before, in the place of a new one; empty: none.
+  std::vector<std::string> pieces = {};
 };
 
 struct TokenCache {

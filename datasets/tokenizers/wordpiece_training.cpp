@@ -228,10 +228,14 @@ std::vector<std::string> WordpieceTraining::tokens() const {
   return pieces.texts;
 }
 
-void write_vocabulary(const std::filesystem::path& path, const std::vector<std::string>& tokens) {
+std::string vocabulary_text(const std::vector<std::string>& tokens) {
   std::string text;
   for (const std::string& token : tokens) text += token + "\n";
-  write_file_atomically(path, text);
+  return text;
+}
+
+void write_vocabulary(const std::filesystem::path& path, const std::vector<std::string>& tokens) {
+  write_file_atomically(path, vocabulary_text(tokens));
 }
 
 }  // namespace bochner

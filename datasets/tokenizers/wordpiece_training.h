@@ -51,6 +51,8 @@ class WordpieceTraining {
   int64_t count_ = 0;
 };
 
+/// What a vocab.txt holds: a token a line.
+std::string vocabulary_text(const std::vector<std::string>& tokens);
 void write_vocabulary(const std::filesystem::path& path, const std::vector<std::string>& tokens);
 
 }  // namespace bochner

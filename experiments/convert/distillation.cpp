@@ -35,7 +35,7 @@ class GivenLoss final : public Objective {
   Variable loss(const Outputs& outputs, const Examples&) const override { return outputs.front(); }
   Tensor terms(const Examples&) const override { return {}; }
   void collect(const Outputs&, const Examples&, Answers&) const override {}
-  std::vector<Prediction> predictions(const Outputs&) const override { return {}; }
+  std::vector<Prediction> predictions(const Outputs&, const Examples&) const override { return {}; }
 };
 
 /// a with 0 where the query is padding: a (batch, length, dim), or weights (batch, heads, length, length).

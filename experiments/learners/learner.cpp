@@ -326,7 +326,7 @@ void Learner::predict(const std::string& file, const std::function<void(const Pr
   std::vector<Prediction> all;
   answer(*feed, [&](const Examples& batch, const Outputs& outputs) {
     auto number = batch.numbers.begin();
-    for (Prediction& one : problem_.objective->predictions(outputs)) {
+    for (Prediction& one : problem_.objective->predictions(outputs, batch)) {
       one.number = problem_.number_of ? problem_.number_of(*number) : *number;
       ++number;
       all.push_back(std::move(one));

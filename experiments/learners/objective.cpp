@@ -61,7 +61,7 @@ void Classification::collect(const Outputs& outputs, const Examples& examples, A
   }
 }
 
-std::vector<Prediction> Classification::predictions(const Outputs& outputs) const {
+std::vector<Prediction> Classification::predictions(const Outputs& outputs, const Examples&) const {
   const Tensor& scores = scores_of(outputs);
   const std::vector<int64_t> guesses = guesses_of(outputs).to_vector<int64_t>();
   const auto examples = static_cast<size_t>(scores.size(0));
@@ -102,7 +102,7 @@ void Regression::collect(const Outputs& outputs, const Examples& examples, Answe
   for (const double truth : examples.at(values_).to_vector<double>()) to.truths.push_back(truth);
 }
 
-std::vector<Prediction> Regression::predictions(const Outputs& outputs) const {
+std::vector<Prediction> Regression::predictions(const Outputs& outputs, const Examples&) const {
   std::vector<Prediction> all;
   for (const double value : outputs[0].value().to_vector<double>()) all.push_back({fmt::format("{}", value), {}});
   return all;

@@ -37,8 +37,8 @@ class Objective {
   virtual int64_t judged(const Examples&) const { return 0; }
   /// Adds the answers to a batch, without loss and terms.
   virtual void collect(const Outputs& outputs, const Examples& examples, Answers& to) const = 0;
-  /// The model's answer to each example. Reads no labels.
-  virtual std::vector<Prediction> predictions(const Outputs& outputs) const = 0;
+  /// The model's answer to each example. What the answers should be is not read.
+  virtual std::vector<Prediction> predictions(const Outputs& outputs, const Examples& examples) const = 0;
 };
 
 /// Cross-entropy of scores (n, classes), or (n, length, classes) where each token has a label. `labels`: i64, (n) or
@@ -58,7 +58,7 @@ class Classification : public Objective {
   int64_t judged(const Examples& examples) const override;
   void collect(const Outputs& outputs, const Examples& examples, Answers& to) const override;
   /// The class, by its name where it has one, and the probability of each class; for tokens only the classes.
-  std::vector<Prediction> predictions(const Outputs& outputs) const override;
+  std::vector<Prediction> predictions(const Outputs& outputs, const Examples& examples) const override;
 
  private:
   std::string labels_;
@@ -73,7 +73,7 @@ class Regression : public Objective {
   Variable loss(const Outputs& outputs, const Examples& examples) const override;
   Tensor terms(const Examples& examples) const override;
   void collect(const Outputs& outputs, const Examples& examples, Answers& to) const override;
-  std::vector<Prediction> predictions(const Outputs& outputs) const override;
+  std::vector<Prediction> predictions(const Outputs& outputs, const Examples& examples) const override;
 
  private:
   std::string values_;

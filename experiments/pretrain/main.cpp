@@ -1,6 +1,7 @@
 // Pretraining of a BERT on any text: hidden tokens, and on request the next sentence.
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/run.h"
+#include "experiments/common/run/answer.h"
 #include "experiments/common/run/run_folder.h"
 #include "experiments/learners/task.h"
 #include "experiments/pretrain/problem.h"
@@ -9,15 +10,22 @@ namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
-text::TokenCache cache_of(const pretrain::Config& config, const Say& say) {
-  const std::filesystem::path folder =
-      config.cache.empty() ? std::filesystem::path(config.run.data) / "tokens" : std::filesystem::path(config.cache);
-  return text::token_cache(folder, config.texts(), say);
+/// The run whose model is asked, continued or begun with; empty: none.
+std::filesystem::path run_before(const pretrain::Config& config, const Session& session) {
+  const RunOptions& run = config.run;
+  if (asks_a_run(run)) return run.evaluate.empty() ? run.predict : run.evaluate;
+  if (run.resume) {
+    std::filesystem::path folder = run.out;
+    if (folder.empty()) folder = folder_of_runs(session.experiment, run);
+    if (run.seeds > 1) folder /= fmt::format("seed{}", run.seed);
+    if (holds_run(folder)) return folder;
+  }
+  return run.init;
 }
 
-/// The model of a run, for other programs: a copy of what a finished run holds; one that is not finished needs its
-/// texts for the vocabulary.
-void export_run(const pretrain::Config& config, const Say& say) {
+/// The model of a run, for other programs: a copy of what a finished run holds; one that is not finished is written
+/// with the tokens of its texts.
+void export_run(const pretrain::Config& config, Communicator& comm, const Say& say) {
   const std::filesystem::path run = config.exported;
   const std::filesystem::path model = pretrain::model_folder(run);
   const std::filesystem::path to = config.folder();
@@ -25,18 +33,20 @@ void export_run(const pretrain::Config& config, const Say& say) {
     std::filesystem::create_directories(to);
     std::filesystem::copy(model, to, std::filesystem::copy_options::recursive);
   } else {
-    pretrain::save_model(config, cache_of(config, say), run, to);
+    pretrain::save_model(config, pretrain::cache_of(config, run, comm, say), run, to);
   }
   fmt::print("{}\n", config.to);
 }
 
 void run(pretrain::Config& config, Session& session) {
   const auto say = messages_to(session.log).say;
-  if (!config.exported.empty()) return export_run(config, say);
+  if (!config.exported.empty()) return export_run(config, session.comm, say);
   (void)config.texts();  // before a folder is made
   config.optim.schedule_of(config.run.steps);
   require_places(session);
-  const text::TokenCache cache = cache_of(config, say);
+  const std::string before =
+      session.comm.broadcast(session.comm.is_first() ? run_before(config, session).string() : std::string());
+  const text::TokenCache cache = pretrain::cache_of(config, before, session.comm, say);
   config.settle(session.fields, cache.train.tokens / pretrain::piece_length(config));
   session.after_run = [&](RunRecord& record) {
     const std::filesystem::path model = pretrain::model_folder(record.folder);

@@ -1,11 +1,13 @@
 #include "experiments/pretrain/problem.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "datasets/tokenizers/wordpiece_training.h"
-#include "engine/io/data_log.h"
 #include "engine/io/sha256.h"
 #include "experiments/common/run/answer.h"
+#include "experiments/common/run/data_record.h"
+#include "experiments/common/run/run_folder.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner::pretrain {
@@ -17,6 +19,45 @@ constexpr uint64_t kSentences = kMasks + 1;
 
 uint64_t seed_of(const RunOptions& run, uint64_t stream) { return stream_of(run.seed, Stream{stream}).seed(); }
 
+/// In checkpoints the pieces of the vocabulary, a line each.
+constexpr const char* kVocabulary = "vocabulary";
+
+std::vector<std::string> pieces_in(const std::string& lines) {
+  std::vector<std::string> pieces;
+  std::istringstream stream(lines);
+  for (std::string piece; std::getline(stream, piece);) pieces.push_back(piece);
+  return pieces;
+}
+
+/// The vocabulary that a run has learned with, as lines; empty where its checkpoint, or the file `run`, does not tell.
+std::string vocabulary_of(const std::filesystem::path& run) {
+  const std::filesystem::path checkpoint = std::filesystem::is_directory(run) ? checkpoint_in(run) : run;
+  if (!std::filesystem::exists(checkpoint)) return "";
+  const State state = State::values_of(SafetensorsFile(checkpoint));
+  if (state.values.contains(kVocabulary)) return state.text(kVocabulary);
+  const DataLog unused;  // an older version wrote it when a run was finished
+  const std::filesystem::path finished = model_folder(run) / "vocab.txt";
+  const bool is_all = !std::filesystem::exists(model_folder(run) / "tokenizer.json");
+  return is_all && std::filesystem::exists(finished) ? vocabulary_text(read_vocabulary(finished).pieces) : "";
+}
+
+/// Of an unfinished run of an older version, which tells only the hash of a vocabulary that was made.
+void require_hash(const std::filesystem::path& run, const std::string& lines) {
+  if (!std::filesystem::exists(run / kCheckpointLast)) return;
+  const State state = State::values_of(SafetensorsFile(run / kCheckpointLast));
+  if (!state.values.contains("run.data")) return;
+  Sha256 hash;
+  hash.update(bytes_of(lines));
+  const std::string now = hash.hex();
+  for (const DataRead& read : parse_data_json(state.text("run.data"), state.file)) {
+    if (std::filesystem::path(read.name).filename() != "pieces.txt" || read.sha256 == now) continue;
+    fail(
+        "{}: has learned with the vocabulary of other texts, whose SHA-256 is {}; that of the texts as they are now is "
+        "{}; give --text as it was",
+        run.string(), read.sha256, now);
+  }
+}
+
 std::shared_ptr<Bert> new_bert(const Config& config, const text::TokenCache& cache) {
   const Wordpiece& tokenizer = *cache.tokenizer;
   Generator init = stream_of(config.run.seed, Stream::init);
@@ -24,6 +65,25 @@ std::shared_ptr<Bert> new_bert(const Config& config, const text::TokenCache& cac
 }
 
 }  // namespace
+
+text::TokenCache cache_of(const Config& config, const std::filesystem::path& before, Communicator& comm,
+                          const Say& say) {
+  const std::string known =
+      before.empty() ? "" : comm.broadcast(comm.is_first() ? vocabulary_of(before) : std::string());
+  text::TokenCacheOptions texts = config.texts();
+  if (texts.vocabulary.empty()) texts.pieces = pieces_in(known);
+  const std::filesystem::path folder =
+      config.cache.empty() ? std::filesystem::path(config.run.data) / "tokens" : std::filesystem::path(config.cache);
+  text::TokenCache cache = text::token_cache(folder, texts, say);
+  const std::string lines = vocabulary_text(cache.tokenizer->vocabulary().pieces);
+  if (!known.empty() && lines != known) {
+    fail(
+        "{}: has another vocabulary than {}, which has learned with its own; take that one, by --vocab or --pretrained",
+        texts.vocabulary.string(), before.string());
+  }
+  if (known.empty() && comm.is_first() && std::filesystem::is_directory(before)) require_hash(before, lines);
+  return cache;
+}
 
 int64_t piece_length(const Config& config) { return config.max_length - (config.next_sentence ? 3 : 2); }
 
@@ -73,10 +133,7 @@ Problem problem_of(const Config& config, const text::TokenCache& cache, const Sa
   const std::shared_ptr<Bert> bert = new_bert(config, cache);
   if (!config.pretrained.empty()) {
     say(fmt::format("{}: {}", config.pretrained, load_pretrained(*bert, config.pretrained).text()));
-    if (DataLog::is_active()) {
-      const std::filesystem::path file = pretrained_weights(config.pretrained);
-      DataLog::add({file.string(), static_cast<int64_t>(std::filesystem::file_size(file)), sha256_of_file(file)});
-    }
+    record_weights(pretrained_weights(config.pretrained));
   }
   const MaskingOptions masking{.vocabulary = cache.tokenizer->size(),
                                .mask = vocabulary.mask,
@@ -106,7 +163,10 @@ Problem problem_of(const Config& config, const text::TokenCache& cache, const Sa
     if (next) outputs.push_back(bert->next_sentence_scores(bert->pool(x)));
     return outputs;
   };
-  problem.objective = std::make_shared<MaskedTokens>(config.next_sentence);
+  problem.objective = std::make_shared<MaskedTokens>(config.next_sentence, [tokenizer = cache.tokenizer](int64_t id) {
+    return id < tokenizer->size() ? std::string(tokenizer->token(id)) : std::to_string(id);  // a model may have more
+  });
+  problem.keeps = [lines = vocabulary_text(vocabulary.pieces)](State& state) { state.set(kVocabulary, lines); };
   problem.train = feed_of(stream_of_part(cache.train), Masks::anew);
   problem.split = [=](Split split) { return feed_of(split == Split::valid ? valid : test, Masks::fixed); };
   std::vector<std::string> metrics = {"loss", "perplexity", "accuracy"};

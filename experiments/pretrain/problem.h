@@ -34,6 +34,12 @@ class PieceFeed final : public LoaderFeed {
   Masks masks_;
 };
 
+/// The texts as tokens. `before` is the run, or its checkpoint, whose model is used or trained further, empty if there
+/// is none: a vocabulary that was made for it is taken, whatever the texts are now. An Error where --vocab or
+/// --pretrained has another one than that run.
+text::TokenCache cache_of(const Config& config, const std::filesystem::path& before, Communicator& comm,
+                          const Say& say);
+
 /// Tokens of a piece: those of an example without [CLS] and [SEP].
 int64_t piece_length(const Config& config);
 

@@ -141,7 +141,20 @@ void MaskedTokens::collect(const Outputs& outputs, const Examples& examples, Ans
   for (const int64_t label : examples.at("next").to_vector<int64_t>()) to.next_labels.push_back(label);
 }
 
-std::vector<Prediction> MaskedTokens::predictions(const Outputs& outputs) const { return tokens_.predictions(outputs); }
+std::vector<Prediction> MaskedTokens::predictions(const Outputs& outputs, const Examples& examples) const {
+  const std::vector<int64_t> guesses = argmax(outputs.at(0).value(), 2).to_vector<int64_t>();
+  const std::vector<int64_t> places = examples.at("places").to_vector<int64_t>();
+  const std::vector<int64_t> labels = examples.at("labels").to_vector<int64_t>();  // which places are none, alone
+  std::vector<Prediction> all(static_cast<size_t>(examples.size()));
+  const size_t hidden = guesses.size() / all.size();
+  for (size_t i = 0; i < guesses.size(); ++i) {
+    if (labels[i] == kNoLabel) continue;
+    std::string& answer = all[i / hidden].answer;
+    answer += fmt::format("{}{}:{}", answer.empty() ? "" : " ", places[i],
+                          name_ ? name_(guesses[i]) : std::to_string(guesses[i]));
+  }
+  return all;
+}
 
 Baseline unigram_baseline(const std::vector<int64_t>& counts, MaskedFeed& split) {
   const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0})) +

@@ -18,7 +18,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "experiments/learners/feeds.h"
@@ -68,18 +71,21 @@ Variable states_at(const Variable& x, const Tensor& places);
 /// of a batch. Metrics: `perplexity` and `accuracy` of hidden tokens, and `next-sentence`.
 class MaskedTokens final : public Objective {
  public:
-  explicit MaskedTokens(bool next_sentence = false) : next_sentence_(next_sentence) {}
+  /// `name` gives the text of an id for predictions; without it they hold the ids.
+  explicit MaskedTokens(bool next_sentence = false, std::function<std::string(int64_t)> name = {})
+      : next_sentence_(next_sentence), name_(std::move(name)) {}
   Variable loss(const Outputs& outputs, const Examples& examples) const override;
   Tensor terms(const Examples& examples) const override;
   bool judges() const override { return true; }
   Tensor correct(const Outputs& outputs, const Examples& examples) const override;
   int64_t judged(const Examples& examples) const override { return tokens_.judged(examples); }
   void collect(const Outputs& outputs, const Examples& examples, Answers& to) const override;
-  /// The ids that the model gives for `places`; those behind an example's last hidden token mean nothing.
-  std::vector<Prediction> predictions(const Outputs& outputs) const override;
+  /// For each hidden token of an example its place, counted from 0, and what the model names: `3:one 8:two`.
+  std::vector<Prediction> predictions(const Outputs& outputs, const Examples& examples) const override;
 
  private:
   bool next_sentence_;
+  std::function<std::string(int64_t)> name_;
   Classification tokens_{"labels"};
   Classification next_{"next"};
 };

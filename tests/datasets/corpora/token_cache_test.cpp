@@ -150,6 +150,18 @@ TEST_F(Cache, IsMadeOnceAndReadAlikeEachTime) {
   EXPECT_NE(make().folder, first.folder);
 }
 
+TEST_F(Cache, AVocabularyOfPiecesStaysWhateverTheTextsBecome) {
+  const TokenCache before = make();
+  const std::vector<std::string> pieces = before.tokenizer->vocabulary().pieces;
+  EXPECT_EQ(make({.texts = {}, .pieces = pieces}).folder, before.folder);  // nothing is made twice
+  put(folder_ / "texts/000.txt", "zebras zigzag zestfully\n");
+  EXPECT_NE(make().tokenizer->vocabulary().pieces, pieces);
+  const TokenCache after = make({.texts = {}, .pieces = pieces});
+  EXPECT_EQ(after.tokenizer->vocabulary().pieces, pieces);
+  EXPECT_EQ(said_.find("a vocabulary of"), std::string::npos) << said_;
+  EXPECT_NE(text_of(after, after.train).find("[UNK] [UNK] [UNK] [SEP]"), std::string::npos);
+}
+
 TEST_F(Cache, OfModelsWithOtherPackedVocabulariesAreTwo) {
   const std::string special = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
   const auto folder_of = [&](const std::string& model, const std::string& tokens) {

@@ -222,6 +222,31 @@ TEST(MaskedTokens, TheLossIsTheMeanOverTokensThatHaveALabel) {
   EXPECT_NEAR(metrics_named({"perplexity"})[0].of(answers), std::exp(nats / count), 1e-5);
 }
 
+TEST(MaskedTokens, PredictionsAreOfHiddenPlacesAlone) {
+  const RunOptions run = options_of(8);
+  const Problem problem = problem_of(run);
+  const Examples batch = problem.train->next();
+  Generator noise(0);
+  Context context{noise, false};
+  const Outputs outputs = problem.forward(batch, context);
+  const std::vector<int64_t> labels = batch.at("labels").to_vector<int64_t>();
+  const std::vector<int64_t> places = batch.at("places").to_vector<int64_t>();
+  const std::vector<double> scores = outputs[0].value().to_vector<double>();
+  std::vector<std::string> expected(8);
+  const size_t hidden = labels.size() / 8;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == kNoLabel) continue;
+    const auto row = scores.begin() + static_cast<std::ptrdiff_t>(i * kIds);
+    std::string& answer = expected[i / hidden];
+    answer += fmt::format("{}{}:<{}>", answer.empty() ? "" : " ", places[i],
+                          std::max_element(row, row + static_cast<std::ptrdiff_t>(kIds)) - row);
+  }
+  const MaskedTokens named(false, [](int64_t id) { return fmt::format("<{}>", id); });
+  const std::vector<Prediction> predictions = named.predictions(outputs, batch);
+  ASSERT_EQ(predictions.size(), 8U);
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(predictions[i].answer, expected[i]);
+}
+
 TEST(MaskedTokens, ABatchInPartsIsTheWholeBatch) {
   Learner whole(options_of(8), adamw(), problem_of(options_of(8)));
   Learner parts(options_of(8, 3), adamw(), problem_of(options_of(8, 3)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "experiments/pretrain/problem.h"
@@ -184,6 +185,54 @@ TEST_F(Pretrain, ARunIsExported) {
     EXPECT_EQ(contents(folder_ / "half" / file), expected) << file;
   }
   EXPECT_NE(exported("a", "a/model").err.find("name another"), std::string::npos);
+}
+
+/// The test's answer of --evaluate.
+std::string tested(const Ended& ended) {
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  const size_t line = ended.out.find("test: ");
+  return line == std::string::npos ? "" : ended.out.substr(line);
+}
+
+TEST_F(Pretrain, AnswersAreOfTheVocabularyThatTheRunHasLearnedWith) {
+  const auto asked = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), BOCHNER_PRETRAIN);
+    return Process(arguments, folder_.path()).wait();
+  };
+  ASSERT_EQ(run({"--steps=5", "--out=a"}).code, 0);
+  const std::string vocabulary = contents(folder_ / "a/model/vocab.txt");
+  ASSERT_EQ(asked({"--predict=a"}).code, 0);
+  EXPECT_TRUE(std::regex_search(contents(folder_ / "a/predictions.tsv"),
+                                std::regex("\n0\t[0-9]+:[a-z#.\\[\\]A-Z]+ [0-9]+:[a-z#.\\[\\]A-Z]+\n")))
+      << contents(folder_ / "a/predictions.tsv");
+  put(folder_ / "texts/000.txt", "zebras zigzag zestfully 0123456789 aardvarks\n");
+  const Ended evaluated = asked({"--evaluate=a"});
+  EXPECT_EQ(tested(evaluated), tested(asked({"--evaluate=a", "--vocab=a/model/vocab.txt"})));
+  EXPECT_EQ(evaluated.err.find("a vocabulary of"), std::string::npos) << evaluated.err;
+  ASSERT_EQ(run({"--steps=2", "--init=a", "--out=b"}).code, 0);
+  EXPECT_EQ(contents(folder_ / "b/model/vocab.txt"), vocabulary);
+  ASSERT_EQ(run({"--steps=4", "--resume", "--out=b"}).code, 0);
+  ASSERT_EQ(run({"--steps=1", "--out=c"}).code, 0);
+  EXPECT_NE(contents(folder_ / "c/model/vocab.txt"), vocabulary);
+  const Ended other = asked({"--evaluate=a", "--vocab=c/model/vocab.txt"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("c/model/vocab.txt: has another vocabulary than a"), std::string::npos) << other.err;
+
+  std::filesystem::remove(folder_ / "a/results.json");
+  std::filesystem::remove_all(folder_ / "a/model");
+  ASSERT_EQ(asked({"--export=a", "--to=half"}).code, 0);
+  EXPECT_EQ(contents(folder_ / "half/vocab.txt"), vocabulary);
+  // A run of an older version does not hold it.
+  for (const char* file : {"a/checkpoint-last", "a/checkpoint-best"}) {
+    State state = State::load(folder_ / file);
+    ASSERT_EQ(state.values.erase("vocabulary"), 1U);
+    state.save(folder_ / file);
+  }
+  const Ended older = asked({"--evaluate=a"});
+  EXPECT_EQ(older.code, 2);
+  EXPECT_NE(older.err.find("has learned with the vocabulary of other texts"), std::string::npos) << older.err;
+  std::filesystem::remove(folder_ / "texts/000.txt");
+  EXPECT_EQ(asked({"--evaluate=a"}).code, 0);
 }
 
 TEST_F(Pretrain, ItsVocabularyIsNotTakenForAPublishedOne) {
