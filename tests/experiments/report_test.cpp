@@ -190,6 +190,28 @@ TEST(ResultsTable, FitsATerminal) {
   for (std::string line; std::getline(text, line) && !line.empty();) EXPECT_LE(line.size(), 84U) << line;
 }
 
+TEST(DerivedTable, HasWhatWasMeasuredBesideTheMetrics) {
+  std::vector<RunRecord> runs;
+  add_runs(runs, "softmax", {0.5, 0.6});
+  EXPECT_TRUE(derived_table(runs).rows.empty());
+  EXPECT_EQ(report_html("", runs, {}).find("Also measured"), std::string::npos);
+  for (RunRecord& run : runs) run.derived = {{"bundled-bytes", 3 << 20}, {"milliseconds", run.seed == 1 ? 1.5 : 2.5}};
+  const Table one = derived_table(runs);
+  EXPECT_EQ(one.head, (std::vector<std::string>{"also measured", "value"}));
+  EXPECT_EQ(one.rows[0], (std::vector<std::string>{"bundled-bytes", "3.0 MiB"}));
+  EXPECT_EQ(one.rows[1], (std::vector<std::string>{"milliseconds", "2 ± 0.71"}));
+  runs[0].derived[1].second = runs[1].derived[1].second = 52543;
+  EXPECT_EQ(derived_table(runs).rows[1][1], "52543");
+  add_runs(runs, "performer", {0.4});
+  runs.back().derived = {{"bundled-bytes", 2048}};
+  const Table two = derived_table(runs);
+  EXPECT_EQ(two.head, (std::vector<std::string>{"also measured", "softmax", "performer"}));
+  EXPECT_EQ(two.rows[0], (std::vector<std::string>{"bundled-bytes", "3.0 MiB", "2.0 KiB"}));
+  EXPECT_EQ(two.rows[1][2], "–");
+  EXPECT_NE(report_html("", runs, {}).find("<h2>Also measured</h2>"), std::string::npos);
+  EXPECT_NE(results_text(runs).find("also measured"), std::string::npos);
+}
+
 TEST(ReportedTable, LeavesOutColumnsThatSayTheSame) {
   std::vector<RunRecord> runs;
   add_runs(runs, "softmax", {0.5});

@@ -41,7 +41,9 @@ std::string results_of(const std::vector<RunRecord>& runs, const PaperTable& pap
         "and the settings are the same.";
   }
   html += "</p>\n<h2>Curves</h2>\n<div class=\"charts\">\n" + learning_curves(runs) + "</div>\n";
-  return html + "<h2>Time and memory</h2>\n" + scrollable(costs_table(runs));
+  html += "<h2>Time and memory</h2>\n" + scrollable(costs_table(runs));
+  const Table derived = derived_table(runs);
+  return derived.rows.empty() ? html : html + "<h2>Also measured</h2>\n" + scrollable(derived);
 }
 
 std::string reported_by_papers(const std::vector<RunRecord>& runs, const PaperTable& papers) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 
@@ -15,7 +16,16 @@ namespace {
 
 std::string bytes_text(int64_t bytes) {
   const double mebibytes = static_cast<double>(bytes) / (1 << 20);
+  if (bytes < 1 << 20) return fmt::format("{:.1f} KiB", 1024 * mebibytes);
   return mebibytes < 1024 ? fmt::format("{:.1f} MiB", mebibytes) : fmt::format("{:.2f} GiB", mebibytes / 1024);
+}
+
+/// A number of RunRecord::derived, whose unit its name says; large ones are not written as powers of ten.
+std::string measured_text(const std::string& name, const Spread& spread) {
+  if (name.ends_with("bytes")) return bytes_text(static_cast<int64_t>(spread.mean));
+  if (std::abs(spread.mean) < 1000 || std::abs(spread.mean) > 1e12) return shown(name, spread);
+  const std::string mean = fmt::format("{:.0f}", spread.mean);
+  return spread.deviation > 0 ? fmt::format("{} ± {:.0f}", mean, spread.deviation) : mean;
 }
 
 std::string cell(const Metrics& values, const std::string& metric) {
@@ -151,6 +161,30 @@ Table reported_table(const std::vector<RunRecord>& runs, const PaperTable& paper
   return table;
 }
 
+Table derived_table(const std::vector<RunRecord>& runs) {
+  const std::vector<RunGroup> groups = groups_of(runs);
+  std::vector<std::string> names;
+  for (const RunRecord& run : runs) {
+    for (const auto& [name, value] : run.derived) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  Table table{{"also measured"}, {}};
+  for (const RunGroup& group : groups) table.head.push_back(groups.size() == 1 ? "value" : group.name);
+  for (const std::string& name : names) {
+    std::vector<std::string> row = {name};
+    for (const RunGroup& group : groups) {
+      std::vector<double> values;
+      for (const RunRecord* run : group.runs) {
+        if (const double* const value = find_metric(run->derived, name)) values.push_back(*value);
+      }
+      row.push_back(values.empty() ? kNoNumber : measured_text(name, spread_of(values)));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
 std::string results_text(const std::vector<RunRecord>& runs) {
   std::vector<Column> columns;
   for (const std::string& metric : tested_metrics(runs)) columns.push_back(tested_column(metric, shown_name(metric)));
@@ -163,6 +197,7 @@ std::string results_text(const std::vector<RunRecord>& runs) {
   for (const Column& column : metrics) guesses.head.push_back(column.head);
   add_baselines(guesses, runs, metrics);
   if (!guesses.rows.empty()) text += guesses.text() + "\n";
+  if (const Table derived = derived_table(runs); !derived.rows.empty()) text += derived.text() + "\n";
   for (const auto& [result, meaning] : headlines(runs)) text += fmt::format("{}\n{}\n\n", result, meaning);
   return text;
 }

@@ -20,7 +20,11 @@ Table costs_table(const std::vector<RunRecord>& runs);
 /// All that the papers report for the tasks of these runs; columns with the same value in each row are omitted.
 Table reported_table(const std::vector<RunRecord>& runs, const PaperTable& papers);
 
-/// Results and costs for the terminal, 80 columns wide if names are short, and below them the sentences.
+/// What was measured beside the metrics (RunRecord::derived): a row for each name, a column for each group of runs. It
+/// has no rows where there is nothing.
+Table derived_table(const std::vector<RunRecord>& runs);
+
+/// All of these for the terminal, 80 columns wide if names are short, and below them the sentences.
 std::string results_text(const std::vector<RunRecord>& runs);
 
 }  // namespace bochner
