@@ -55,9 +55,9 @@ bool complete(const fs::path& folder, const Manifest& manifest, const Recipe& re
     const FileState state = state_of(folder, file);
     if (state == FileState::missing) all = false;
     if (state == FileState::wrong_size || state == FileState::wrong_hash) {
-      fail("{}: its {} is not that of {}; remove the file to have it made again, or the manifest to use it as it is",
-           (folder / file.name).string(), state == FileState::wrong_size ? "size" : "SHA-256",
-           (folder / Manifest::kFileName).string());
+      fail("{}: its {} is not that of {}; remove the file to have it made again{}", (folder / file.name).string(),
+           state == FileState::wrong_size ? "size" : "SHA-256", (folder / Manifest::kFileName).string(),
+           recipe.takes_foreign ? ", or the manifest to use it as it is" : "");
     }
   }
   return all;
@@ -77,6 +77,9 @@ std::optional<Ensured> find_data(const fs::path& folder, const Recipe& recipe, c
   const auto present = std::count_if(recipe.parts.begin(), recipe.parts.end(), [&](const std::string& part) {
     return fs::exists(folder / part) || find_packed(folder / part);
   });
+  if (present > 0 && !recipe.takes_foreign) {
+    fail("{}: holds {} without a manifest; remove the folder to have them made again", folder.string(), recipe.found);
+  }
   if (present == std::ssize(recipe.parts)) {
     say(fmt::format("{}: the files in {} have no manifest; left as they are", recipe.dataset, folder.string()));
     return Ensured::foreign;

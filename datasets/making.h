@@ -26,7 +26,9 @@ struct Recipe {
   std::vector<std::string> parts;
   std::string parts_in_words;  ///< `three files basic_{train,val,test}.tsv`
   std::string found;           ///< `100000 expressions`
-  std::string making;          ///< `96000 + 2000 + 2000 expressions with seed 0`
+  /// Whether files without a manifest, such as the official ones, are used as they are; otherwise they are refused.
+  bool takes_foreign = true;
+  std::string making;  ///< `96000 + 2000 + 2000 expressions with seed 0`
   /// Writes the parts into an empty folder; the manifest that is returned is written after it.
   std::function<Manifest(const std::filesystem::path& folder)> make;
 };

@@ -248,6 +248,7 @@ TokenCache token_cache(const fs::path& folder, const TokenCacheOptions& options,
   if (options.vocabulary.empty()) recipe.parts.emplace_back(kVocabulary);
   recipe.parts_in_words = "files of the cache";
   recipe.found = "tokens";
+  recipe.takes_foreign = false;
   recipe.making =
       fmt::format("tokens of {} files", texts.files[0].size() + texts.files[1].size() + texts.files[2].size());
   recipe.make = [&](const fs::path& staging) {
@@ -272,9 +273,7 @@ TokenCache token_cache(const fs::path& folder, const TokenCacheOptions& options,
     }
     return manifest;
   };
-  if (ensure_made(cache.folder, recipe, say) == Ensured::foreign) {
-    fail("{}: holds tokens without a manifest; remove the folder to have them made again", cache.folder.string());
-  }
+  ensure_made(cache.folder, recipe, say);
   cache.tokenizer = tokenizer_of(options, cache.folder / kVocabulary);
   cache.held_out_valid = options.valid.empty();
   cache.held_out_test = options.test.empty();
