@@ -7,6 +7,7 @@
 #include "engine/comm/sequence_slices.h"
 #include "engine/error.h"
 #include "engine/io/bytes.h"
+#include "engine/io/finite.h"
 #include "engine/io/safetensors.h"
 #include "engine/ops/binary.h"
 #include "engine/ops/reduce.h"
@@ -379,7 +380,9 @@ void Learner::load_training(const State& state) {
   std::map<std::string, Tensor> moments;
   const std::string prefix = kOptimizerPrefix;
   for (const auto& [name, tensor] : state.tensors) {
-    if (name.starts_with(prefix)) moments[name.substr(prefix.size())] = tensor;
+    if (!name.starts_with(prefix)) continue;
+    if (tensor.device().is_cpu()) require_finite(tensor, name, state.file);
+    moments[name.substr(prefix.size())] = tensor;
   }
   optimizer_->load_state(moments);
   noise_ = state.generator("noise");

@@ -10,6 +10,7 @@
 #include "engine/io/bytes.h"
 #include "engine/io/elements.h"
 #include "engine/io/file.h"
+#include "engine/io/finite.h"
 #include "engine/io/safetensors.h"
 #include "engine/io/stream.h"
 #include "engine/nearest.h"
@@ -350,6 +351,7 @@ LoadedTensors load_pretrained(PretrainedModel& model, const std::filesystem::pat
   const Tensor order = rows.empty() ? Tensor() : Tensor::from<int64_t>(rows, {std::ssize(rows)});
   for (const auto& [view, name] : copies) {
     const Tensor value = file.read(name);
+    require_finite(value, name, file.name());
     values.push_back(order.defined() && name.starts_with("classifier.") ? take(value, order) : value);
   }
   for (size_t i = 0; i < copies.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include "engine/io/bytes.h"
 #include "engine/io/file.h"
+#include "engine/io/finite.h"
 #include "engine/io/safetensors.h"
 #include "engine/nearest.h"
 #include "engine/ops/index.h"
@@ -138,6 +139,7 @@ std::vector<std::string> load_adapter(PretrainedModel& model, const Peft& peft, 
            saved.view.shape().str());
     }
     const Tensor value = file.read(found->second);
+    require_finite(value, found->second, file.name());
     copies.emplace_back(saved.view, has_class_rows(saved.ours) ? with_rows(value, model.rows_in_folder()) : value);
     read.push_back(saved.ours);
     in_file.erase(found);

@@ -7,6 +7,7 @@
 
 #include "engine/error.h"
 #include "engine/io/bytes.h"
+#include "engine/io/finite.h"
 
 namespace bochner {
 namespace {
@@ -102,6 +103,7 @@ void State::copy_to(const std::string& name, const Tensor& to) const {
   if (!(from.shape() == to.shape()) || from.dtype() != to.dtype()) {
     fail("{}: tensor '{}' is {}, but the model needs {}", file, name, from.str(), to.str());
   }
+  if (from.device().is_cpu()) require_finite(from, name, file);  // a card has only what a model held already
   to.copy_(from);
 }
 

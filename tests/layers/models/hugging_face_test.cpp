@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "autograd/fused/cross_entropy.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/reduce.h"
@@ -288,6 +290,10 @@ TEST(HuggingFace, OtherFilesAreRefusedByName) {
   one.tensors = tensors_of(golden_model("BertModel"));
   one.tensors["pooler.dense.bias"] = Tensor::zeros({12}, DType::i64);
   EXPECT_NE(one.refusal().find("tensor pooler.dense.bias is i64, the model needs f32"), std::string::npos);
+  one.tensors["pooler.dense.bias"] = Tensor::full({12}, std::numeric_limits<double>::quiet_NaN());
+  EXPECT_NE(one.refusal().find("tensor 'pooler.dense.bias': element 0 of 12 is infinite or no number"),
+            std::string::npos)
+      << one.refusal();
 
   const TemporaryFolder folder;
   test::put(folder / "config.json", "[1]");

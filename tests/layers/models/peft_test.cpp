@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "layers/models/hugging_face.h"
 #include "tests/layers/models/pretrained.h"
 #include "tests/message_of.h"
@@ -134,6 +136,8 @@ TEST(Peft, MissingSurplusAndOtherTensorsAreNamed) {
   golden.expect_refused("holds no tensor " + query);
   golden.tensors[query] = kept.slice(0, 0, 11).contiguous();
   golden.expect_refused("tensor " + query + " is f32 (11, 2), the model needs f32 (12, 2)");
+  golden.tensors[query] = Tensor::full({12, 2}, std::numeric_limits<double>::infinity());
+  golden.expect_refused("tensor '" + query);
   golden.tensors[query] = kept;
   golden.tensors["base_model.model.bert.encoder.layer.1.attention.self.key.lora_B.weight"] = kept;
   golden.expect_refused("self.key.lora_B.weight' is none of the adapter that adapter_config.json describes");
