@@ -152,8 +152,10 @@ class AnyRows {
     }
     if (format_.words && !number_of(text.starts_with('+') ? text.substr(1) : text)) {
       reader.fail_in(column, "{} is not a number, as other fields of the column are; correct it{}", shown(text),
-                     advice(", or say that it stands for a missing value ({0}missing={2}), or that the column holds "
-                            "categories ({0}categories={1})",
+                     advice(shown(text).size() == text.size() + 2  // else an option cannot name it
+                                ? ", or say that it stands for a missing value ({0}missing={2}), or that the column "
+                                  "holds categories ({0}categories={1})"
+                                : ", or say that the column holds categories ({0}categories={1})",
                             column, text));
     }
     const auto value = static_cast<float>(reader.number(column));

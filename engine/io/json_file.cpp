@@ -69,14 +69,20 @@ Json parsed(std::string_view text, const std::string& file) {
   try {
     return Json::parse(text);
   } catch (const typename Json::exception& error) {
-    std::string_view what = error.what();  // [json.exception.parse_error.101] parse error at line 1, column 9: ...
-    what.remove_prefix(std::min(what.find("] ") + 2, what.size()));
+    const std::string_view what = complaint_of(error);  // parse error at line 1, column 9: ...
     const size_t place = what.find(": ") == std::string_view::npos ? 0 : what.find(": ") + 2;
     fail("{}: {}{}", file, what.substr(0, place), shown(what.substr(place)));
   }
 }
 
 }  // namespace
+
+std::string_view complaint_of(const std::exception& error) {
+  std::string_view what = error.what();
+  const size_t end = what.find("] ");
+  if (what.starts_with("[json.exception.") && end != std::string_view::npos) what.remove_prefix(end + 2);
+  return what;
+}
 
 json read_json_object(const std::filesystem::path& path, int64_t limit) {
   const auto source = open_unpacked(path);

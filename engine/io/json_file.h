@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -26,6 +27,8 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& file
 /// bytes: those that are not UTF-8 become U+FFFD.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
+/// What an error of the JSON library says, without its code `[json.exception.KIND.NUMBER] `. It may hold foreign text.
+std::string_view complaint_of(const std::exception& error);
 /// A value prepared for a message, as shown() (bytes.h) prepares text: one line of ASCII, cut where it is long.
 std::string brief(const nlohmann::json& value);
 

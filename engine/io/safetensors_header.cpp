@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "engine/io/json_file.h"
+
 namespace bochner {
 namespace {
 
@@ -149,8 +151,8 @@ class Handler final : public json::json_sax_t {
   }
 
   bool parse_error(size_t, const std::string&, const json::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 9: syntax error while ...": the last part says it
-    const std::string_view message = error.what();
+    // "parse error at line 1, column 9: syntax error while ...": the last part says it
+    const std::string_view message = complaint_of(error);
     const size_t colon = message.find(": ");
     const std::string_view rest = colon == std::string_view::npos ? message : message.substr(colon + 2);
     refuse("not JSON: {}", shown(rest));

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "engine/error.h"
+#include "engine/io/bytes.h"
 #include "engine/io/lines.h"
 
 namespace bochner::turing {
@@ -48,9 +49,9 @@ Machine Machine::parse(const std::string& name, std::string_view text) {
       fail("{}, line {}: {} words; a rule has five: state symbol write next move", name, number, word.size());
     }
     if (word[1].size() != 1 || word[2].size() != 1) {
-      fail("{}, line {}: '{}' and '{}' must be symbols of one character", name, number, word[1], word[2]);
+      fail("{}, line {}: {} and {} must be symbols of one character", name, number, shown(word[1]), shown(word[2]));
     }
-    if (word[4] != "L" && word[4] != "R") fail("{}, line {}: the move '{}' must be L or R", name, number, word[4]);
+    if (word[4] != "L" && word[4] != "R") fail("{}, line {}: the move {} must be L or R", name, number, shown(word[4]));
     Line rule{number, place_of(machine.states, word[0]), place_of(machine.symbols, word[1]), {}};
     rule.rule = {place_of(machine.symbols, word[2]), place_of(machine.states, word[3]), word[4] == "L" ? -1 : 1};
     lines.push_back(rule);
@@ -88,8 +89,8 @@ Configuration start(const Machine& machine, const std::vector<int64_t>& input) {
 void step(const Machine& machine, Configuration& at) {
   const Machine::Rule& rule = machine.rule(at.state, at.symbol());
   if (rule.move == 0) {
-    fail("{}: no rule for state {} and symbol {}", machine.name, machine.states[static_cast<size_t>(at.state)],
-         machine.symbols[static_cast<size_t>(at.symbol())]);
+    fail("{}: no rule for state {} and symbol {}", machine.name, shown(machine.states[static_cast<size_t>(at.state)]),
+         shown(machine.symbols[static_cast<size_t>(at.symbol())]));
   }
   at.tape[static_cast<size_t>(at.head)] = rule.write;
   at.state = rule.next;

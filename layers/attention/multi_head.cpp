@@ -54,7 +54,7 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
   if (options.convolution > 0) {
     const int64_t width = options.convolution;
     const int64_t rows = columns_ > 0 ? width : 1;
-    if (width % 2 == 0) fail("attention: a convolution over {} places; odd ones only", width);
+    if (width % 2 == 0) fail("attention: convolution={}: an odd number of places, or 0 for none", width);
     convolution_ = &parameter("convolution",
                               bochner::init::fan_in_uniform({1, rows, width, heads_ * head_dim_}, rows * width, init));
   }

@@ -28,7 +28,7 @@ class Nystromformer : public Mechanism {
     void options(OptionList& list) {
       Joined::options(list);
       list.at("length").counts_where([this] { return released(); });
-      list("convolution", convolution, "positions that nystromformer's convolution spans; 0: none")
+      list("convolution", convolution, "positions that nystromformer's convolution spans, an odd number; 0: none")
           .at_least(0)
           .counts_where([this] { return !released(); });
     }
@@ -37,7 +37,8 @@ class Nystromformer : public Mechanism {
   Nystromformer(Slot slot, int64_t heads, int64_t /*dim*/, const Options& options, Generator& init)
       : Mechanism(std::move(slot)), options_(options) {
     const int64_t width = released() ? 0 : options.convolution;
-    if (width != 0 && width % 2 == 0) fail("nystromformer: a convolution over {} places; odd ones only", width);
+    if (width != 0 && width % 2 == 0)
+      fail("nystromformer: convolution={}: an odd number of positions, or 0 for none", width);
     if (width != 0) convolution_ = &parameter("convolution", init::fan_in_uniform({heads, width}, width, init));
   }
 

@@ -117,6 +117,21 @@ TEST(Results, DeepValuesAreRefused) {
   EXPECT_TRUE(parse_metrics(fmt::format(R"({{"step": 1, "split": "train", "loss": {}}})", deep) + "\n").empty());
 }
 
+TEST(Results, DamagedOnesAreNamedInWordsOfPeople) {
+  const test::TemporaryFolder folder;
+  const auto message = [&](const std::string& text) {
+    test::put(folder / "results.json", text);
+    return message_of([&] { read_run(folder.path()); });
+  };
+  const std::string file = (folder / "results.json").string();
+  const std::string remedy = "; restore the file from a copy, or remove it";
+  EXPECT_EQ(message(R"({"schema": 3})"), file + ": key 'xxh3_128' not found" + remedy);
+  EXPECT_EQ(message(R"({"experiment": 7})"), file + ": type must be string, but is number" + remedy);
+  EXPECT_EQ(message(R"({"experiment": "toy", "task": "a\u001b[31m"})"),
+            file + ": the name 'a\\x1b[31m' holds control characters");
+  EXPECT_EQ(message_of([] { parse_data_json("[{}]", "f"); }), "f: the list of data is damaged: key 'file' not found");
+}
+
 TEST(Results, NameOnlyFilesOfTheirFolder) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder / "run");
@@ -219,6 +234,8 @@ TEST(State, ComesBackFromItsFile) {
   EXPECT_THROW(back.copy_to("v", to), Error);
   EXPECT_THROW(static_cast<void>(back.integer("text")), Error);
   EXPECT_THROW(static_cast<void>(back.generator("step")), Error);
+  EXPECT_EQ(message_of([&] { static_cast<void>(back.integer("text")); }),
+            back.file + ": the value 'text' is damaged: 'a\\x0ab'");
   EXPECT_THROW(static_cast<void>(back.text("none")), Error);
   EXPECT_THROW(static_cast<void>(back.count("step")), Error);
 }

@@ -90,10 +90,11 @@ TEST(TuringProgram, RunsAMachineOfOnesOwnAndNamesWhatIsWrongWithIt) {
   refused("go a b go\n", "a", "line 1: 4 words");
   refused("go a b go L\ngo a a go R\n", "a", "line 2: a second rule");
   refused("go a b go N\n", "a", "the move 'N' must be L or R");
+  refused("go a b go \xff\n", "a", "the move '\\xff' must be L or R");
   refused("# nothing\n", "a", "no rules");
   refused("go a b go L\n", "x", "'x' of the input");
   refused("go a b go L\n", "a", "the head leaves the tape");
-  refused("go a b go R\n", "a", "no rule for state go and symbol _");
+  refused("go a b go R\n", "a", "no rule for state 'go' and symbol '_'");
 }
 
 }  // namespace

@@ -94,6 +94,13 @@ TEST(MechanismOptions, ValuesThatAListChangedAreCheckedWhereTheMechanismIsMade) 
             "softmax: width: -1 is not above 0");
 }
 
+TEST(MechanismOptions, AConvolutionSpansAnOddNumber) {
+  Generator init(1);
+  const MechanismOptions even = MechanismOptions("nystromformer").set_known({{"convolution", 4}});
+  EXPECT_EQ(message_of([&] { make_mechanism({}, 1, 4, even, init); }),
+            "nystromformer: convolution=4: an odd number of positions, or 0 for none");
+}
+
 TEST(MechanismOptions, CopiesHaveValuesOfTheirOwn) {
   MechanismOptions first("skyformer", {{"features", 16}, {"kernel", "softmax"}});
   MechanismOptions second = first;

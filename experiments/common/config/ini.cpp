@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/error.h"
+#include "engine/io/bytes.h"
 #include "engine/io/lines.h"
 
 namespace bochner {
@@ -43,7 +44,7 @@ std::string parse_value(std::string_view text, std::string_view file, int line) 
   if (at == text.size()) fail("{}:{}: the quote that opens is not closed", file, line);
   const std::string_view rest = trimmed(text.substr(at + 1));
   if (!rest.empty() && rest.front() != '#') {
-    fail("{}:{}: '{}' follows the closing quote; a quote within quotes is written twice", file, line, rest);
+    fail("{}:{}: {} follows the closing quote; a quote within quotes is written twice", file, line, shown(rest));
   }
   return value;
 }
@@ -67,18 +68,18 @@ std::vector<IniEntry> parse_ini(std::string_view text, std::string_view file) {
     if (line.empty() || line.front() == '#' || line.front() == ';') continue;
     if (line.front() == '[') {
       const std::string_view header = trimmed(line.substr(0, comment_at(line)));
-      if (!header.ends_with(']')) fail("{}:{}: the section '{}' lacks its closing bracket", file, number, header);
+      if (!header.ends_with(']')) fail("{}:{}: the section {} lacks its closing bracket", file, number, shown(header));
       const std::string_view name = trimmed(header.substr(1, header.size() - 2));
-      if (!is_name(name)) fail("{}:{}: '{}' is no name of a section", file, number, name);
+      if (!is_name(name)) fail("{}:{}: {} is no name of a section", file, number, shown(name));
       section = std::string(name) + ".";
       continue;
     }
     const size_t equals = line.find('=');
     if (equals == std::string_view::npos) {
-      fail("{}:{}: '{}' is neither `key = value` nor `[section]`", file, number, line.substr(0, 80));
+      fail("{}:{}: {} is neither `key = value` nor `[section]`", file, number, shown(line));
     }
     const std::string_view key = trimmed(line.substr(0, equals));
-    if (!is_name(key)) fail("{}:{}: '{}' is no name of an option", file, number, key.substr(0, 80));
+    if (!is_name(key)) fail("{}:{}: {} is no name of an option", file, number, shown(key));
     const std::string name = section + std::string(key);
     const auto [first, is_new] = seen.emplace(name, number);
     if (!is_new) fail("{}:{}: {} was given before, in line {}", file, number, name, first->second);

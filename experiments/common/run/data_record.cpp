@@ -57,7 +57,7 @@ std::vector<DataRead> reads_of(const Json& json, const std::string& file) {
       reads.push_back(read);
     }
   } catch (const Json::exception& error) {
-    fail("{}: the list of data is damaged: {}", file, error.what());
+    fail("{}: the list of data is damaged: {}", file, complaint_of(error));
   }
   return reads;
 }

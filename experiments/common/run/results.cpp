@@ -3,11 +3,13 @@
 #include <fmt/chrono.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "engine/error.h"
+#include "engine/io/bytes.h"
 #include "engine/io/file.h"
 #include "engine/io/json_file.h"
 #include "engine/io/xxh3.h"
@@ -39,6 +41,14 @@ void require_hash(const std::string& text, const Json& json, const std::string& 
   }
   const std::string now = xxh3_of(bytes_of(zeros.replace(zeros.size() - kHashEnd, kHashDigits, kHashDigits, '0')));
   if (now != stated) fail("{}: has the hash {}, but states {}; it was changed since it was written", file, now, stated);
+}
+
+/// The text of a name, which is printed as it is.
+std::string name_in(const Json& value, const std::string& file) {
+  const std::string name = value.get<std::string>();
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (std::ranges::any_of(name, is_control)) fail("{}: the name {} holds control characters", file, shown(name));
+  return name;
 }
 
 }  // namespace
@@ -141,13 +151,13 @@ RunRecord read_run(const std::filesystem::path& folder) {
     if (json.contains("data")) run.data = reads_of(json["data"], file);
     require_same_files(folder, json.value("files", std::map<std::string, std::string>()));
     const auto metrics = [&](const Json& value) { return metrics_of(value, file); };
-    run.experiment = json.at("experiment").get<std::string>();
-    run.task = json.at("task").get<std::string>();
-    run.protocol = json.at("protocol").get<std::string>();
+    run.experiment = name_in(json.at("experiment"), file);
+    run.task = name_in(json.at("task"), file);
+    run.protocol = name_in(json.at("protocol"), file);
     for (const auto& [name, value] : json.at("overrides").items()) {
       run.overrides.emplace_back(name, value.get<std::string>());
     }
-    run.attention = json.at("model").at("attention").get<std::string>();
+    run.attention = name_in(json.at("model").at("attention"), file);
     run.seed = json.at("seed").get<uint64_t>();
     run.device = json.at("device").get<std::string>();
     run.precision = json.at("precision").get<std::string>();
@@ -179,7 +189,7 @@ RunRecord read_run(const std::filesystem::path& folder) {
     run.result.only_set = json.value("only_set", "");
     run.derived = metrics(json.value("derived", Json::object()));
   } catch (const Json::exception& error) {
-    fail("{}: {}", file, error.what());
+    fail("{}: {}; restore the file from a copy, or remove it", file, complaint_of(error));
   }
   run.config = read_text(folder / kConfig, kLargestRecord);
   const std::filesystem::path curves = folder / kMetrics;

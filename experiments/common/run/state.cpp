@@ -17,7 +17,7 @@ T parse(const std::string& text, const std::string& name, const std::string& fil
   T value{};
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stopped != end) fail("{}: the value '{}' is damaged: '{}'", file, name, text);
+  if (error != std::errc() || stopped != end) fail("{}: the value '{}' is damaged: {}", file, name, shown(text));
   return value;
 }
 
@@ -91,7 +91,7 @@ double State::real(const std::string& name) const { return parse<double>(text(na
 Generator State::generator(const std::string& name) const {
   const std::string& both = text(name);
   const size_t blank = both.find(' ');
-  if (blank == std::string::npos) fail("{}: the value '{}' is damaged: '{}'", file, name, both);
+  if (blank == std::string::npos) fail("{}: the value '{}' is damaged: {}", file, name, shown(both));
   return Generator(parse<uint64_t>(both.substr(0, blank), name, file),
                    parse<uint64_t>(both.substr(blank + 1), name, file));
 }

@@ -50,8 +50,8 @@ void ModelConfig::fields(Fields& f) {
   f("pixels", pixels, {{"tokens", Pixels::tokens}, {"intensity", Pixels::intensity}},
     "vectors of an image's pixels: one for each grey level, as for words, or a linear map of the level");
   f("convolution", convolution,
-    "tokens, or pixels each way, that a convolution of the values spans, which is added to what attention gives; 0: "
-    "none")
+    "tokens, or pixels each way, that a convolution of the values spans, which is added to what attention gives: an "
+    "odd number; 0: none")
       .at_least(0);
   f("pooling", pooling,
     {{"mean", Encoder::Pooling::mean},

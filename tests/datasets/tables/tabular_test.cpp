@@ -188,6 +188,11 @@ TEST_F(Tabular, WordsAmongNumbersAreRefusedUnlessNamed) {
   EXPECT_NE(advised.find("(--csv.missing=two), or that the column holds categories (--csv.categories=0)"),
             std::string::npos)
       << advised;
+  const auto other = folder_.put("b.csv", "x,id,y\n1,5,0\nt\x1bo,6,1\n3,7,0\n");
+  const std::string about = message_of([&] { read_table(other, format); });
+  EXPECT_NE(about.find("'t\\x1bo' is not a number"), std::string::npos) << about;
+  EXPECT_EQ(about.find("missing="), std::string::npos) << about;
+  EXPECT_NE(about.find("(--csv.categories=0)"), std::string::npos) << about;
   format.missing = {"two"};
   EXPECT_TRUE(std::isnan(read_table(path, format).features.to_vector<float>()[2]));
   format.missing.clear();

@@ -248,6 +248,7 @@ TEST(Safetensors, RefusesBadFiles) {
       {"text behind a zero byte", file_of(std::string("{}\0{}", 5)), "offset 10: safetensors header: a zero byte"},
       {"a comment", file_of("{}//x"), "not JSON: "},
       {"a trailing comma", file_of("{\"__metadata__\":{},}"), "not JSON: "},
+      {"a number too large", file_of("{\"x\":1e999}"), "safetensors header: not JSON: 'number overflow"},
       {"no UTF-8", file_of("{\"\xff\":1}"), "not JSON: "},
       {"half a surrogate pair", file_of(R"({"\ud800":1})"), "not JSON: "},
       {"a control character in a name", file_of("{\"a\nb\":1}"), "not JSON: "},

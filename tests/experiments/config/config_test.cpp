@@ -295,6 +295,7 @@ TEST(Config, AQuoteWithinQuotesIsWrittenTwice) {
     ASSERT_EQ(again.size(), 1U);
     EXPECT_EQ(again[0].value, value);
   }
+  EXPECT_EQ(test::message_of([] { parse_ini("a\xff = 1", "f"); }), "f:1: 'a\\xff' is no name of an option");
   for (const std::string text : {"a = \"b", "a = \"", "a = \"b\"\"", "a = \"b\" c", "a = \"b\"c\""}) {
     EXPECT_THROW(parse_ini(text, "f"), Error) << text;
   }

@@ -396,7 +396,7 @@ TEST(Encoder, ImpossibleSizesAreRefused) {
   EXPECT_EQ(message([](EncoderOptions& o) { o.attention.heads = 3; }),
             "attention: 3 heads do not divide the model size 8; choose a divisor, or give the head size");
   EXPECT_EQ(message([](EncoderOptions& o) { o.attention.convolution = 4; }),
-            "attention: a convolution over 4 places; odd ones only");
+            "attention: convolution=4: an odd number of places, or 0 for none");
   EXPECT_EQ(message([](EncoderOptions& o) { o.attention.convolution = 3, o.causal = true; }),
             "encoder: a convolution of values reads later tokens, too, but the model is causal");
   const auto in_front = [](EncoderOptions& o) {
