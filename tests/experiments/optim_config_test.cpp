@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "experiments/common/program/settings.h"
 #include "layers/linear.h"
 #include "tests/experiments/learner_problems.h"
 
@@ -115,6 +116,22 @@ TEST(OptimConfig, TheNormOfAWholeBatchesGradientIsClipped) {
     EXPECT_LT(moved(1e-2, accumulate), 1.01e-2 * optim.rate) << accumulate;
     EXPECT_GT(moved(1e-2, accumulate), 0.1e-2 * optim.rate) << accumulate;
   }
+}
+
+TEST(OptimConfig, AnotherNumberOfValidationsIsNoLongerTheProtocol) {
+  struct {
+    RunOptions run;
+    OptimConfig optim;
+    void fields(Fields& f) {
+      run.fields(f);
+      f.group("optim", optim);
+    }
+  } config;
+  Fields fields = Fields::of(config);
+  const std::vector<std::string> arguments = {"--optim.evaluate-every=7", "--threads=1"};
+  const ConfigReport report = load_config({"toy", "A test", {}}, fields, config.run, arguments, {});
+  ASSERT_EQ(report.overrides.size(), 1U);
+  EXPECT_EQ(report.overrides[0], (std::pair<std::string, std::string>("optim.evaluate-every", "7")));
 }
 
 }  // namespace

@@ -270,7 +270,9 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
     const Field& field = fields.all()[i];
     const bool says_which_run = field.name() == "task" || field.name() == "attention" || field.name() == "preset" ||
                                 field.name() == "seed" || field.name() == "seeds";
-    if (field.is_free_on_resume() || says_which_run || field.text() == of_preset[i]) continue;
+    // This one may change when a run goes on, but it decides which model is the best one.
+    const bool counts = !field.is_free_on_resume() || field.name() == "optim.evaluate-every";
+    if (!counts || says_which_run || field.text() == of_preset[i]) continue;
     report.overrides.emplace_back(field.name(), field.text());
   }
   return report;
