@@ -318,6 +318,7 @@ void analyse(const Config& config, Session& session) {
   const std::filesystem::path folder = config.analyse;
   if (config.learn != Goal::classes)
     fail("--analyse: {} has not learnt the classes of its task (--learn)", folder.string());
+  require_writable(folder, "analyse");
   const State checkpoint = best_of(folder);
   Findings findings = Analysis(config, session).run(checkpoint);
   const BuildInfo build = build_info();

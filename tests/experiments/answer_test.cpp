@@ -1,10 +1,12 @@
 // --evaluate RUN and --predict RUN, as users call them.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "engine/io/csv.h"
+#include "experiments/common/run/state.h"
 #include "tests/experiments/process.h"
 
 namespace bochner {
@@ -196,6 +198,63 @@ TEST(Answers, DoNotChangeTheRunThatGivesThem) {
   EXPECT_NE(contents(folder / "out/predictions.tsv"), first);
   const Ended again = train({"--steps=60", "--resume"});
   EXPECT_EQ(again.code, 0) << again.err;
+}
+
+TEST(Answers, OfWeightsThatAreNoNumbersAreRefused) {
+  const TemporaryFolder folder;
+  put_table(folder);
+  const std::vector<std::string> sizes = {"--data=t.csv", "--label=-1", "--model.first=8",     "--model.hidden=8",
+                                          "--batch=16",   "--steps=10", "--csv.test-share=0.2"};
+  const auto trained = [&](std::vector<std::string> more) {
+    more.insert(more.end(), sizes.begin(), sizes.end());
+    return run(folder, uci(more));
+  };
+  ASSERT_EQ(trained({"--out=out"}).code, 0);
+  State state = State::load(folder / "out/checkpoint-best");
+  std::string weights;
+  for (const auto& [name, tensor] : state.tensors) {
+    if (tensor.dtype() == DType::f32 && tensor.size() > 2) weights = name;
+  }
+  const Tensor spoilt = state.tensors.at(weights).view({state.tensors.at(weights).size()});
+  for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    spoilt.slice(0, 1, 2).fill_(value);
+    state.save(folder / "out/checkpoint-best");
+    const std::string why =
+        fmt::format("checkpoint-best: tensor '{}': element 1 of {} is infinite or no number;", weights, spoilt.size());
+    for (const Ended& ended : {run(folder, uci({"--evaluate=out"})), run(folder, uci({"--predict=out"})),
+                               trained({"--init=out/checkpoint-best", "--out=next"})}) {
+      EXPECT_EQ(ended.code, 2) << ended.err;
+      EXPECT_NE(ended.err.find(why), std::string::npos) << ended.err << why;
+    }
+  }
+}
+
+TEST(Answers, AFolderThatCannotBeWrittenIsToldFirst) {
+  const TemporaryFolder folder;
+  put_table(folder);
+  ASSERT_EQ(run(folder, uci({"--data=t.csv", "--label=-1", "--csv.test-share=0.2", "--model.first=8",
+                             "--model.hidden=8", "--steps=1", "--batch=16", "--out=out"}))
+                .code,
+            0);
+  std::filesystem::remove(folder / "t.csv");
+  const auto allow = [&](const std::string& name, unsigned mode) {
+    std::filesystem::permissions(folder / name, static_cast<std::filesystem::perms>(mode));
+  };
+  std::vector<std::string> command = uci({"--predict=out"});
+  uid_t user = 0;
+  if (geteuid() == 0) {  // root writes into read-only folders, nobody does not
+    user = 65534;
+    std::filesystem::copy_file(command[0], folder / "uci");
+    for (const char* name : {"", "uci"}) allow(name, 0755);
+    command[0] = "./uci";
+  }
+  allow("out", 0555);
+  const Ended ended = Process(command, folder.path(), {}, 0, user).wait();
+  allow("out", 0755);
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("cannot write in the folder out: Permission denied; name another with --out"),
+            std::string::npos)
+      << ended.err;
 }
 
 TEST(Answers, MistakesAreOneLine) {

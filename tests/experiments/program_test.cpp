@@ -358,6 +358,32 @@ TEST(Program, AFullDiskLosesNothing) {
   const Ended resumed = run_toy(folder, {"--out=cut", "--resume"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   expect_same_toy_run(folder / "whole", folder / "cut");
+  // The length that was asked for is not forgotten, and no folder without a run is named.
+  ASSERT_EQ(run_toy(folder, {"--out=long", "--steps=20", "--quiet"}).code, 0);
+  const Ended longer =
+      test::Process(test::toy({"--out=long", "--resume", "--steps=60"}), folder.path(), {}, whole / 2).wait();
+  EXPECT_EQ(longer.code, 1);
+  EXPECT_NE(longer.err.find("go on with: " BOCHNER_TOY " --resume --out long --steps=60\n"), std::string::npos)
+      << longer.err;
+  const Ended none = test::Process(test::toy({"--out=none", "--quiet"}), folder.path(), {}, 500).wait();
+  EXPECT_EQ(none.code, 1);
+  EXPECT_NE(none.err.find("config.ini"), std::string::npos) << none.err;
+  EXPECT_EQ(none.err.find("go on with"), std::string::npos) << none.err;
+}
+
+TEST(Program, ARunOfNoStepsIsMadeLonger) {
+  const TemporaryFolder folder;
+  const Ended none = run_toy(folder, {"--out=a", "--steps=0", "--quiet"});
+  ASSERT_EQ(none.code, 0) << none.err;
+  const auto metrics = test::results_of(folder / "a")["metrics"];
+  EXPECT_EQ(metrics["best_step"], 0);
+  EXPECT_EQ(metrics["valid"], metrics["last"]["valid"]);
+  EXPECT_EQ(contents(folder / "a/metrics.jsonl").find(R"({"step":0,"split":"valid")"), 0U)
+      << contents(folder / "a/metrics.jsonl");
+  const Ended longer = run_toy(folder, {"--out=a", "--steps=20", "--resume"});
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  ASSERT_EQ(run_toy(folder, {"--out=b", "--steps=20", "--quiet"}).code, 0);
+  EXPECT_EQ(test::results_of(folder / "a")["metrics"]["last"], test::results_of(folder / "b")["metrics"]["last"]);
 }
 
 TEST(Program, ADamagedCheckpointIsRefused) {

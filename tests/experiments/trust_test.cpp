@@ -74,6 +74,12 @@ TEST(Trust, WhatTheCheckpointHoldsWins) {
   expect_refused(resumed(folder), {"a/config.ini"});
   put(folder / "a/config.ini", replaced(config, "# A quadratic", "# A kuadratic"));
   expect_refused(resumed(folder), {"a/config.ini", "line 1"});
+  State damaged = State::load(folder / "a/checkpoint-last");
+  const State good = damaged;
+  damaged.set("run.config", std::string("x\n"));
+  damaged.save(folder / "a/checkpoint-last");
+  expect_refused(resumed(folder), {"error: a/checkpoint-last: run.config:1: "});
+  good.save(folder / "a/checkpoint-last");
   put(folder / "a/config.ini", config);
   expect_refused(resumed(folder, {"--model.rate=0.3"}), {"model.rate is 0.3 but was 0.1"});
   expect_refused(Process(test::toy({"--resume", "--out=a"}), folder.path(), {{"BOCHNER_BATCH", "7"}}).wait(),
@@ -96,7 +102,14 @@ TEST(Trust, AFinishedRunGetsItsConfigAgain) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.err.find("a is finished already"), std::string::npos) << ended.err;
   EXPECT_EQ(contents(folder / "a/config.ini"), config);
-  EXPECT_EQ(run_toy(folder, {"--evaluate=a"}).code, 0);
+  EXPECT_EQ(run_toy(folder, {"--evaluate=a"}).err, "");
+  for (const char* instead : {"# rum ", "# run 0"}) {
+    put(folder / "a/config.ini", replaced(config, "# run ", instead));
+    const Ended evaluated = run_toy(folder, {"--evaluate=a"});
+    EXPECT_EQ(evaluated.code, 0);
+    EXPECT_NE(evaluated.err.find("warning: a/config.ini: was changed since the run wrote it"), std::string::npos)
+        << evaluated.err;
+  }
   fs::remove(folder / "a/config.ini");
   fs::remove(folder / "a/checkpoint-last");
   expect_refused(resumed(folder), {"a/config.ini is missing, and checkpoint-last", "restore one of them"});
@@ -175,6 +188,14 @@ TEST(Trust, ARunIsMadeLongerOnPurpose) {
   const Ended odd = resumed(folder, {"--steps=40"});
   EXPECT_EQ(odd.code, 0);
   EXPECT_NE(odd.err.find("warning: step 21 was logged and evaluated as the last one"), std::string::npos) << odd.err;
+  // One that was stopped before has no last step.
+  Process begun(test::toy({"--out=b", "--steps=1000", "--model.pause-ms=2"}), folder.path());
+  ASSERT_TRUE(begun.wait_for(folder / "b/metrics.jsonl", "\"step\":14,"));
+  begun.kill(SIGKILL);
+  begun.wait();
+  const Ended stopped = run_toy(folder, {"--out=b", "--resume", "--steps=1001", "--model.pause-ms=0"});
+  EXPECT_EQ(stopped.code, 0);
+  EXPECT_EQ(stopped.err.find("as the last one"), std::string::npos) << stopped.err;
   // In the default folder only the command line makes a run longer, not the default.
   ASSERT_EQ(run_toy(folder, {"--steps=10", "--quiet"}).code, 0);
   expect_refused(run_toy(folder, {"--resume"}), {"steps is 20 but was 10", "with --steps on the command line"});

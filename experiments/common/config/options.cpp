@@ -24,7 +24,8 @@ void RunOptions::fields(Fields& f) {
       .at_least(1);
   f("shards", shards,
     "parts of a batch that processes share, summed in one fixed order: results do not depend on their number; 0: 8 if "
-    "there are several processes, otherwise the batch is taken whole")
+    "there are several processes, otherwise the batch is taken whole. With --resume, a run that took its batches whole "
+    "goes on in shards")
       .at_least(0)
       .at_most(kMostParts);
   f("sequence-shards", sequence_shards,

@@ -198,6 +198,7 @@ class Program {
                      asked_->folder.string());
       }
       run_together(fields, options);
+      if (!options.predict.empty() && options.out.empty()) require_writable(options.predict, "out");
       if (options.seeds > 1) {
         if (options.out.empty()) options.out = folder_of_runs(experiment_, options).string();
         if (folder_.empty()) gather_in(options.out);
@@ -210,7 +211,7 @@ class Program {
         trace_ = options.trace;
         trace::start();
       }
-      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides, loaded.length_given, comm_};
+      Session session{experiment_, fields, options, log_, name_, go_on_, loaded.overrides, loaded.for_resume, comm_};
       session.rehearsal = rehearsal;
       body(session);
       records_.insert(records_.end(), session.records.begin(), session.records.end());
@@ -228,9 +229,8 @@ class Program {
     if (comm_.size() == 1) return;
     if (!experiment_.trains)
       fail("{} processes: {} measures in one; start it without mpirun", comm_.size(), experiment_.name);
-    for (const std::string& option : experiment_.of_run) {
-      if (argument(arguments_, option)) fail("--{}: takes one process, but there are {}", option, comm_.size());
-    }
+    if (asked_ && asked_->option != "evaluate")
+      fail("--{}: takes one process, but there are {}", asked_->option, comm_.size());
     if (options.shards == 0) options.shards = kShards;
     if (options.shards * options.sequence_shards < comm_.size() && options.sequence_shards > 1) {
       fail(

@@ -33,7 +33,7 @@ struct Session {
   /// The command that continues all runs of this call after an interrupt; empty if there is one run.
   std::string go_on;
   std::vector<std::pair<std::string, std::string>> overrides;
-  bool length_given = false;     ///< on the command line: a run that is continued may be made longer
+  Assignments for_resume{};      ///< of the command line: how a run that is continued may be changed
   Communicator& comm = alone();  ///< the processes that run this together
   DataLog data{};                ///< what was read for all runs of this call
   std::set<std::string> told{};  ///< warnings, each once

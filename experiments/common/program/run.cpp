@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -43,17 +44,27 @@ RunFolder folder_of(const Session& session, bool many) {
   return {place.path, place.resume};
 }
 
-/// Continues the run in the folder: its id and config.ini, which must agree with the current settings. Returns whether
-/// the run becomes longer.
-bool read_identity(const Session& session, const RunFolder& folder, RunIdentity& identity) {
+/// Continues the run in the folder: its id and config.ini, which must agree with the current settings. Returns the
+/// names of the settings that the command line changes.
+std::vector<std::string> read_identity(const Session& session, const RunFolder& folder, RunIdentity& identity) {
   const std::string file = (folder / kConfig).string();
   identity.config = trusted_config(folder.path());
   if (!std::filesystem::exists(file)) write_file_atomically(file, identity.config);
   identity.id = id_of_config(identity.config, file);
-  if (!require_same_config(session.fields, identity.config, file, session.length_given)) return false;
-  identity.config_before =
-      std::exchange(identity.config, stamped_config(config_ini(session.experiment, session.fields), identity.id));
-  return true;
+  std::vector<std::string> changed = require_same_config(session.fields, identity.config, file, session.for_resume);
+  if (!changed.empty()) {
+    identity.config_before =
+        std::exchange(identity.config, stamped_config(config_ini(session.experiment, session.fields), identity.id));
+  }
+  return changed;
+}
+
+/// Of a run that goes on in shards.
+void warn_of_shards(const Session& session, int64_t step) {
+  session.log.warning(
+      "--shards={}: until step {} this run took its batches whole; from here on sums differ by rounding, and noise is "
+      "drawn anew, so it is no longer equal to a run without a break",
+      session.options.shards, step);
 }
 
 /// A finished run beside unfinished ones must have learned from the same data.
@@ -146,10 +157,12 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
   RunIdentity identity;
   const std::optional<StoredRun> stored = StoredRun::of(folder.path());
   const bool resumes = holds_run(folder.path());
-  const bool longer = resumes && read_identity(session, folder, identity);
+  std::vector<std::string> changed;
+  if (resumes) changed = read_identity(session, folder, identity);
+  const bool in_shards = std::ranges::find(changed, "shards") != changed.end();
   if (std::filesystem::exists(folder / kResults)) {
     RunRecord finished = read_run(folder.path());
-    if (!longer) {
+    if (changed.size() == (in_shards ? 1 : 0)) {  // it becomes no longer
       session.log.info("{} is finished already", folder.path().string());
       require_data_of(finished, session.data.reads());
       comm.broadcast(kFinished);
@@ -164,9 +177,11 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
     identity.id = new_run_id();
     identity.config = stamped_config(config_ini(session.experiment, session.fields), identity.id);
   }
-  const std::string go_on = session.go_on.empty()
-                                ? command_to_go_on(session.program, {"--resume", "--out", folder.path().string()}, comm)
-                                : session.go_on;
+  if (in_shards && stored && stored->step > 0) warn_of_shards(session, stored->step);
+  std::vector<std::string> again = {"--resume", "--out", folder.path().string()};
+  for (const std::string& name : changed)
+    again.push_back(fmt::format("--{}={}", name, session.fields.find(name)->text()));
+  const std::string go_on = session.go_on.empty() ? command_to_go_on(session.program, again, comm) : session.go_on;
   comm.broadcast(go_on);
   const std::unique_ptr<Trainable> model = made(session, make, identity.data);
   require_of_task(identity.data, options.task, options.tasks);

@@ -231,9 +231,13 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
     fail("--{}: leave it out; {} has no use for it, and it would change nothing", given.name, experiment.name);
   }
   refuse_folder_to_resume(command_line);
-  report.length_given = std::any_of(command_line.begin(), command_line.end(), [](const Assignment& assignment) {
-    return assignment.name == "steps" || assignment.name == "seconds";
-  });
+  bool of_run = false;
+  for (const Assignment& given : command_line) {
+    const std::string& name = given.name;
+    if (name == "steps" || name == "seconds" || name == "shards") report.for_resume.push_back(given);
+    of_run = of_run || name == "evaluate" || name == "predict" ||
+             (experiment.trains && std::ranges::find(experiment.of_run, name) != experiment.of_run.end());
+  }
   const Assignments variables = from_environment(fields, environment, report);
 
   Assignments file;
@@ -242,7 +246,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
   if (!config.empty()) {
     const std::string text = read_config(config);
     file = from_ini(experiment, fields, text, config, false);
-    if (config_was_changed(text)) {
+    if (config_was_changed(text, of_run)) {
       report.warnings.push_back(
           fmt::format("{}: was changed since the run wrote it; this run uses it as it is now", config));
     }
@@ -311,34 +315,33 @@ std::vector<std::string> require_same_model(const Fields& fields, const std::str
                       file, listed(others))};
 }
 
-bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer) {
+std::vector<std::string> require_same_config(const Fields& fields, const std::string& stored, const std::string& file,
+                                             const Assignments& allowed) {
   const std::map<std::string, std::string> before = settings_of(stored, file);
   std::vector<std::string> changes;
-  bool is_longer = false;
+  std::vector<std::string> let_pass;
   std::string more;
   for (const Field& field : fields.all()) {
-    const auto found = before.find(field.name());
+    const std::string& name = field.name();
+    const auto found = before.find(name);
     if (field.is_free_on_resume() || found == before.end() || found->second == field.text()) continue;
-    const bool limited = field.name() == "seconds" && found->second != "0";
-    if ((field.name() == "steps" || limited) && is_more(field.text(), found->second)) {
-      more = "--" + field.name();
-      if (longer) {
-        is_longer = true;
-        continue;
-      }
+    const bool limited = name == "seconds" && found->second != "0";
+    const bool longer = (name == "steps" || limited) && is_more(field.text(), found->second);
+    const bool in_shards = name == "shards" && found->second == "0";
+    if ((longer || in_shards) && std::ranges::find(allowed, name, &Assignment::name) != allowed.end()) {
+      let_pass.push_back(name);
+      continue;
     }
-    changes.push_back(fmt::format("{} is {} but was {}", field.name(), field.text(), found->second));
-    if (field.name() == "shards" && found->second == "0") {
-      changes.back() +=
-          ", and several processes continue only a run that began with --shards or in several; --init takes its "
-          "weights over";
-    }
+    changes.push_back(fmt::format("{} is {} but was {}", name, field.text(), found->second));
+    if (longer) more = "--" + name;
+    if (in_shards)
+      changes.back() += fmt::format(", and --shards={} on the command line goes on in shards", field.text());
   }
   if (!changes.empty()) {
     fail("--resume: {}: {}; a run goes on as it began{}, start another with --out", file, listed(changes),
          !more.empty() && changes.size() == 1 ? ", or with " + more + " on the command line longer" : "");
   }
-  return is_longer;
+  return let_pass;
 }
 
 void assign_arguments(Fields& fields, std::span<const std::string> arguments) {

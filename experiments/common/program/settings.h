@@ -29,7 +29,8 @@ struct ConfigReport {
   std::vector<std::string> warnings;
   /// Options of the command line that change nothing in this run, which another run of the same command may read.
   Refusals without_effect;
-  bool length_given = false;  ///< --steps or --seconds on the command line
+  /// --steps, --seconds and --shards of the command line, which may change a run that is continued.
+  Assignments for_resume;
 };
 
 /// Fills `fields`, which include those of `options`. An Error names the source (file and line, variable, or option),
@@ -43,9 +44,10 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
 std::string config_ini(const Experiment& experiment, const Fields& fields, bool begun = true);
 
 /// Refuses to continue a run with other settings: an Error names each setting of `stored` (the text of a config.ini)
-/// that differs now and on which results depend. With `longer`, there may be more steps or seconds; returns
-/// whether there are.
-bool require_same_config(const Fields& fields, const std::string& stored, const std::string& file, bool longer = false);
+/// that differs now and on which results depend. Those of `allowed` may give more steps or seconds, and shards to a run
+/// that took its batches whole; returns the names of these.
+std::vector<std::string> require_same_config(const Fields& fields, const std::string& stored, const std::string& file,
+                                             const Assignments& allowed = {});
 
 /// Refuses to answer for a run with another model: an Error names each setting of the task, the attention and the model
 /// that differs from those of `stored`, and the option that names the run. Returns what to warn of: other settings that

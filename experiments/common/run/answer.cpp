@@ -53,7 +53,6 @@ State best_of(const std::filesystem::path& folder) {
 bool asks_a_run(const RunOptions& options) { return !options.evaluate.empty() || !options.predict.empty(); }
 
 void answer(const RunOptions& options, Trainable& model, Communicator& comm) {
-  if (!options.predict.empty() && comm.size() > 1) fail("--predict: takes one process, but there are {}", comm.size());
   model.share(comm);
   const std::filesystem::path folder = options.evaluate.empty() ? options.predict : options.evaluate;
   const State state = best_of(folder);

@@ -52,10 +52,13 @@ std::string hash_of(const std::string& id, const std::string& rest) { return xxh
 bool is_intact(const Parts& parts) { return hash_of(parts.id, parts.rest) == parts.hash; }
 
 /// `rate is 0.3 in config.ini, 0.1 in checkpoint-last; ...`
-std::string differences(const std::string& found, const std::string& file, const std::string& stored) {
+std::string differences(const std::string& found, const std::string& file, const StoredRun& run,
+                        const fs::path& checkpoint) {
+  const std::string& stored = run.config;
   std::map<std::string, std::pair<std::string, std::string>> values;
   for (const IniEntry& entry : parse_ini(found, file)) values[entry.name].first = entry.value;
-  for (const IniEntry& entry : parse_ini(stored, "run.config")) values[entry.name].second = entry.value;
+  for (const IniEntry& entry : parse_ini(stored, checkpoint.string() + ": run.config"))
+    values[entry.name].second = entry.value;
   std::vector<std::string> all;
   for (const auto& [name, both] : values) {
     if (both.first == both.second) continue;
@@ -94,9 +97,9 @@ std::string id_of_config(const std::string& text, const std::string& file) {
   return parts->id;
 }
 
-bool config_was_changed(const std::string& text) {
+bool config_was_changed(const std::string& text, bool of_run) {
   const std::optional<Parts> parts = parted(text);
-  return parts && !is_intact(*parts);
+  return parts ? !is_intact(*parts) : of_run;
 }
 
 std::optional<StoredRun> StoredRun::of(const fs::path& folder) {
@@ -148,7 +151,7 @@ std::string trusted_config(const fs::path& folder) {
   fail(
       "--resume: {}: {}; remove it to go on as the checkpoint says, or start another run with --config {} and another "
       "--out",
-      path.string(), differences(found, path.string(), stored->config), path.string());
+      path.string(), differences(found, path.string(), *stored, folder / kCheckpointLast), path.string());
 }
 
 std::map<std::string, std::string> hashes_of_files(const fs::path& folder) {

@@ -25,14 +25,15 @@ std::string new_run_id();
 std::string stamped_config(const std::string& config, const std::string& id);
 /// The id in a stamped text. An Error in the name of `file` if it has none, or if a character was changed since.
 std::string id_of_config(const std::string& text, const std::string& file);
-/// Whether a text was stamped and then changed; false without a stamp.
-bool config_was_changed(const std::string& text);
+/// Whether a text was stamped and then changed; without a stamp, whether it must have one: it is the config.ini of a
+/// run.
+bool config_was_changed(const std::string& text, bool of_run);
 
 /// The records of a run in checkpoint-last.
 struct StoredRun {
   std::string id;
   std::string config;         ///< text of config.ini
-  std::string config_before;  ///< the text before the run was made longer; empty if it was not
+  std::string config_before;  ///< the text before --resume changed it; empty if it did not
   std::vector<DataRead> data;
   std::string init;  ///< JSON: where its first weights came from, if from another run, else null
   int64_t step = 0;

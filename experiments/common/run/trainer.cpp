@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/stopwatch.h"
+#include "experiments/common/config/ini.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/process/processes.h"
 #include "experiments/common/process/progress.h"
@@ -30,6 +32,18 @@ std::string ids_text(const std::vector<int64_t>& ids) {
   std::string text;
   for (size_t i = 0; i < std::min(ids.size(), kShown); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", ids[i]);
   return ids.size() > kShown ? text + ", ..." : text;
+}
+
+/// Whether the run of this state had all its steps or seconds.
+bool had_ended(const State& state) {
+  double steps = 0;
+  double seconds = 0;
+  for (const IniEntry& entry : parse_ini(state.text("run.config"), state.file + ": run.config")) {
+    if (entry.name == "steps") steps = std::strtod(entry.value.c_str(), nullptr);
+    if (entry.name == "seconds") seconds = std::strtod(entry.value.c_str(), nullptr);
+  }
+  return static_cast<double>(state.count("run.step")) >= steps ||
+         (seconds > 0 && state.real("run.train_seconds") >= seconds);
 }
 
 }  // namespace
@@ -62,7 +76,11 @@ struct Trainer::Sitting {
 };
 
 TrainResult Trainer::run() {
-  const auto told = [&](const Error& failure) { return fmt::format("{}; go on with: {}", failure.what(), go_on_); };
+  const auto told = [&](const Error& failure) {
+    // Other processes than the first may not see the folder.
+    const bool began = !comm_.is_first() || holds_run(folder_.path());
+    return failure.what() + (began ? "; go on with: " + go_on_ : "");
+  };
   try {
     return train();
   } catch (const DiskError& failure) {
@@ -83,6 +101,10 @@ TrainResult Trainer::train() {
   Allocator::of(device_).reset_peak();
 
   Sitting sitting{records, Progress(log_), step_, train_seconds_};
+  if (step_ == 0 && reached_its_end() && (unevaluated_ || valid_last_.empty())) {  // no step is to be done
+    unevaluated_ = false;
+    settle({.evaluates = true, .saves = true}, sitting);
+  }
   while (unevaluated_ || !reached_its_end()) settle(advance(sitting), sitting);
   if (model_.waited() > 0) {
     const double trained = train_seconds_ - sitting.seconds_before;
@@ -260,7 +282,8 @@ void Trainer::warn_of_schedule(const State& state) const {
         "so this run will not equal one of {} steps without a break",
         name, step_, *then, plan_.steps, now, plan_.steps);
   }
-  if (is_multiple(plan_.evaluate_every)) return;
+  const bool is_regular = step_ > 0 && is_multiple(plan_.evaluate_every);
+  if (is_regular || reached_its_end() || !had_ended(state)) return;
   log_.warning("step {} was logged and evaluated as the last one; a run of {} steps without a break would not do so",
                step_, plan_.steps);
 }
@@ -290,7 +313,7 @@ void Trainer::require_finite() {
   for (const auto& [name, tensor] : state.tensors) {
     if (!is_floating(tensor.dtype()) || tensor.size() == 0 || std::isfinite(sum(tensor * 0.0).item())) continue;
     log_.draw("");
-    const Blame blame = model_.blame(step_ - 1);
+    const Blame blame = step_ > 0 ? model_.blame(step_ - 1) : Blame();
     throw RunFailure(fmt::format("step {} left '{}' with values that are not finite{}{}", step_, name,
                                  blame.layer.empty() ? "" : "; first layer whose output is not finite: " + blame.layer,
                                  which(blame)));
@@ -308,12 +331,8 @@ TrainResult Trainer::finish(Progress& progress) {
   result.samples = samples_;
   result.processes = comm_.size();
   result.bytes_sent = comm_.largest(bytes_sent_);
-  result.valid_last = valid_last_.empty() ? model_.evaluate(Split::valid) : valid_last_;
+  result.valid_last = valid_last_;
   result.test_last = measure(Split::test, progress);
-  if (best_.step < 0) {  // no step was to be done
-    best_ = {step_, result.valid_last};
-    save_best();
-  }
   result.best_step = best_.step;
   if (best_.step == step_) {  // the last one is the best
     result.valid = result.valid_last;

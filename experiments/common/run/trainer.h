@@ -181,7 +181,7 @@ struct TrainResult {
 struct RunIdentity {
   std::string id;
   std::string config;            ///< text of config.ini
-  std::string config_before{};   ///< the text before the run is made longer; empty if it is not
+  std::string config_before{};   ///< the text before --resume changes it; empty if it does not
   std::vector<DataRead> data{};  ///< what it learns from
   std::string init = "null";     ///< JSON: where its first weights came from, if from another run
 };
@@ -221,8 +221,8 @@ class Trainer {
   /// The state of checkpoint-last, which is then that of this run; nothing where the run begins.
   std::optional<State> restored();
   void go_on_from(const State& before, class Records& records);
-  /// Whether the run is to be made longer than it was to be then.
-  bool is_longer_than(const State& before) const;
+  /// Whether --resume changes the run, which was to be another one then.
+  bool is_changed_since(const State& before) const;
   /// Makes a step, unless the run was stopped while the latest one was evaluated, and says what is to follow it.
   Follows advance(Sitting& sitting);
   void make_step();

@@ -21,20 +21,20 @@ std::optional<State> Trainer::restored() {
   State before = State::load(folder_ / kCheckpointLast);
   restore(before);
   if (best_.step >= 0) require_best();
-  if (is_longer_than(before)) warn_of_schedule(before);
+  if (is_changed_since(before)) warn_of_schedule(before);
   return before;
 }
 
 void Trainer::go_on_from(const State& before, Records& records) {
   log_.info("continuing {} at step {}", folder_.path().string(), step_);
-  if (is_longer_than(before)) {
+  if (is_changed_since(before)) {
     std::filesystem::remove(folder_ / kResults);  // which would say that the run is finished
     save_last(records);                           // records config.ini as it is and as it will be
   }
   write_config();
 }
 
-bool Trainer::is_longer_than(const State& before) const {
+bool Trainer::is_changed_since(const State& before) const {
   return !identity_.config_before.empty() && before.text("run.config") != identity_.config;
 }
 

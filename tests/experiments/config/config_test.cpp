@@ -363,6 +363,10 @@ TEST(Config, AContinuedRunKeepsItsSettings) {
                  "--resume: config.ini: steps is 200 but was 100, model.layers is 4 but was 2; a run goes on as it "
                  "began, start another with --out");
   }
+  Loaded changed;
+  load(changed, {"--steps=200", "--shards=4"});
+  EXPECT_EQ(require_same_config(changed.fields, stored, "config.ini", changed.report.for_resume),
+            (std::vector<std::string>{"steps", "shards"}));
 }
 
 TEST(Config, HelpTellsEveryOptionItsRuleAndItsPresentValue) {

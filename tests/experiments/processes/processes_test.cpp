@@ -98,16 +98,6 @@ TEST_F(Together, TheSameBitsInBf16) {
   }
 }
 
-TEST_F(Together, ARunGoesOnInAnotherNumberOfProcesses) {
-  ASSERT_EQ(run(kLra + Words{"--shards=8", "--out=alone"}).code, 0);
-  ASSERT_EQ(run(mpirun(4, kLra + Words{"--shards=8", "--steps=8", "--out=cut"})).code, 0);
-  const Words longer = {BOCHNER_LRA, "--data=data", "--resume", "--out=cut"};
-  const Ended ended = run(longer + Words{"--steps=16"});
-  ASSERT_EQ(ended.code, 0) << ended.err;
-  ASSERT_EQ(run(mpirun(2, longer + Words{"--steps=24"})).code, 0);
-  EXPECT_EQ(weights_of("cut"), weights_of("alone"));
-}
-
 TEST_F(Together, TheLibrarysOwnSumIsNearlyTheSame) {
   ASSERT_EQ(run(mpirun(2, kLra + Words{"--out=exact"})).code, 0);
   const Ended ended = run(mpirun(2, kLra + Words{"--reduce=fast", "--out=fast"}));
@@ -291,6 +281,8 @@ TEST_F(Together, MistakesAreToldOnceAndNamed) {
   expect(mpirun(2, kLra + Words{"--batch=12"}), {"--shards=8: they do not divide a batch of 12 examples"});
   expect(mpirun(3, kLra + Words{"--shards=2"}), {"shards: 2 are too few for 3 processes"});
   expect(mpirun(2, {BOCHNER_TOY}), {"2 processes: this program trains in one"});
+  expect(mpirun(2, {BOCHNER_LRA, "--predict=first", "--data=none"}), {"--predict: takes one process, but there are 2"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none"));  // no data were made for it
   expect(mpirun(2, kLra + Words{"--task=listops,retrieval"}), {"new_aan_pairs.train.tsv: is missing"});
   expect(mpirun(1, kLra) + Words{":", "-n", "1"} + kLra + Words{"--optim.rate=2e-3"},
          {"the configuration differs between processes: process 0 (pid ", "has the hash ", "optim.rate = 0.001)",
