@@ -98,6 +98,7 @@ class Learner final : public Trainable {
   /// do not divide it, or for parts of a loss that cannot be divided.
   Learner(const RunOptions& run, const OptimConfig& optim, Problem problem);
 
+  void prepare() override { problem_.train->prepare(); }
   /// Forward and backward of each of --accumulate parts, then the clip and the optimizer's step. Parts are
   /// weighted by their number of terms, so the gradient is that of the whole batch up to rounding, except that noise is
   /// drawn for each part, and running statistics move with each. Features that are kept for several steps are the
@@ -105,7 +106,6 @@ class Learner final : public Trainable {
   ///
   /// With --shards, parts are those instead (sharded_step.h), each process takes some of them, and noise is drawn for
   /// each step and shard. With --sequence-shards each of these is cut further, along its sequences.
-  void prepare() override { problem_.train->prepare(); }
   StepResult step(int64_t step) override;
   /// Without dropout. The noise of random features comes from a separate generator and is the same each time. Several
   /// processes take the batches in turns, and the first of them judges all outputs, in order.

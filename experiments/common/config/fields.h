@@ -58,7 +58,7 @@ class Field : public Option {
   Field& of_invocation();
   /// The same, and is refused in INI files and in the environment.
   Field& command_line_only();
-  /// May differ when a run is continued, since results do not depend on it.
+  /// May differ when a run is continued, since no step depends on it.
   Field& free_on_resume();
 
   /// As Option's, from a preset or from a person.
