@@ -12,7 +12,7 @@ namespace {
 
 using test::message_of;
 
-struct Kernel {
+struct KernelChoice {
   enum class Shape { gaussian, cauchy, laplace };
   Shape shape = Shape::cauchy;
   int64_t features = 8;
@@ -26,14 +26,14 @@ struct Kernel {
   }
 };
 
-OptionList list_of(Kernel& kernel, const std::string& owner = "") {
+OptionList list_of(KernelChoice& kernel, const std::string& owner = "") {
   OptionList list(owner);
   kernel.options(list);
   return list;
 }
 
 TEST(Options, AreReadFromTextAndWrittenAsText) {
-  Kernel kernel;
+  KernelChoice kernel;
   OptionList list = list_of(kernel);
   EXPECT_EQ(list.names(), (std::vector<std::string>{"shape", "features", "width", "shared"}));
   EXPECT_EQ(list.at("shape").text(), "cauchy");
@@ -43,7 +43,7 @@ TEST(Options, AreReadFromTextAndWrittenAsText) {
   list.at("features").assign("16");
   list.at("width").assign("1e-1");
   list.at("shared").assign("yes");
-  EXPECT_EQ(kernel.shape, Kernel::Shape::gaussian);
+  EXPECT_EQ(kernel.shape, KernelChoice::Shape::gaussian);
   EXPECT_EQ(kernel.features, 16);
   EXPECT_EQ(kernel.width, 0.1);
   EXPECT_TRUE(kernel.shared);
@@ -55,7 +55,7 @@ TEST(Options, AreReadFromTextAndWrittenAsText) {
 }
 
 TEST(Options, NameTheirRange) {
-  Kernel kernel;
+  KernelChoice kernel;
   OptionList list = list_of(kernel);
   EXPECT_EQ(list.at("shape").rule(), "one of gaussian, cauchy");
   EXPECT_EQ(list.at("features").rule(), "at least 1");
@@ -64,7 +64,7 @@ TEST(Options, NameTheirRange) {
 }
 
 TEST(Options, AnErrorNamesOwnerOptionValueAndRange) {
-  Kernel kernel;
+  KernelChoice kernel;
   OptionList list = list_of(kernel, "performer");
   const auto assigned = [&](const char* name, const char* text) {
     return message_of([&] { list.at(name).assign(text); });
@@ -81,7 +81,7 @@ TEST(Options, AnErrorNamesOwnerOptionValueAndRange) {
   EXPECT_EQ(assigned("feature", "8").substr(0, 68),
             "performer: there is no option 'feature'; did you mean 'features'? Va");
   EXPECT_EQ(kernel.features, 8) << "a refused text changed the value";
-  EXPECT_EQ(kernel.shape, Kernel::Shape::cauchy);
+  EXPECT_EQ(kernel.shape, KernelChoice::Shape::cauchy);
 }
 
 TEST(Options, ATextWithBoundsMayAlsoBeANumber) {
@@ -115,18 +115,18 @@ TEST(Options, AFlagMayNameWhatElseIsTaken) {
 }
 
 TEST(Options, ValuesSetByCodeAreChecked) {
-  Kernel kernel;
+  KernelChoice kernel;
   EXPECT_NO_THROW(list_of(kernel).validate());
   kernel.width = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(message_of([&] { list_of(kernel, "k").validate(); }), "k: width: nan is not above 0 and below 2");
   kernel = {};
-  kernel.shape = Kernel::Shape::laplace;  // which has no text
+  kernel.shape = KernelChoice::Shape::laplace;  // which has no text
   EXPECT_EQ(message_of([&] { list_of(kernel, "k").validate(); }),
             "k: shape: a value of its type that is not one of gaussian, cauchy");
 }
 
 TEST(Options, ANameGivenTwiceIsOurMistake) {
-  Kernel kernel;
+  KernelChoice kernel;
   OptionList list = list_of(kernel);
   EXPECT_THROW(list("width", kernel.width, "again"), InternalError);
 }
