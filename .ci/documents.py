@@ -62,6 +62,8 @@ SHORTER = [
     (r"mpirun .*--attention=softmax .*", SLICES + "--attention=softmax --out=runs/ring ?runs/ring/report.html"),
     (r"mpirun .*--model\.causal=true .*", SLICES + "--attention=performer --model.causal=true --out=runs/million ?runs/million/report.html"),
     (r"mpirun .*--sequence-shards=2 .*", TOGETHER + "--task=listops --sequence-shards=2 --out=runs/slices " + LRA + " ?runs/slices/report.html"),
+    (r"mpirun .*\./run lra .*", TOGETHER.replace("build/bin/lra", "./run lra") + "--task=listops --batch=32 --out=runs/door " + LRA
+     + " ?runs/door/report.html"),
     (r"mpirun .*build/bin/lra .*", TOGETHER + "--task=listops --batch=32 --out=runs/two " + LRA + " ?runs/two/report.html"),
     (r"\./run( NAME( \[options\])?)?", "=> ./run lra --version"),
     (r"\./run NAME --help", "=> ./run lra --help ?Usage"),
