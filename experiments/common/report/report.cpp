@@ -40,7 +40,9 @@ std::string results_of(const std::vector<RunRecord>& runs, const PaperTable& pap
         " A paper's number was reached under the paper's own protocol; it can be compared with a run only if the data "
         "and the settings are the same.";
   }
-  html += "</p>\n<h2>Curves</h2>\n<div class=\"charts\">\n" + learning_curves(runs) + "</div>\n";
+  html += "</p>\n";
+  if (const std::string curves = learning_curves(runs); !curves.empty())
+    html += "<h2>Curves</h2>\n<div class=\"charts\">\n" + curves + "</div>\n";
   html += "<h2>Time and memory</h2>\n" + scrollable(costs_table(runs));
   const Table derived = derived_table(runs);
   return derived.rows.empty() ? html : html + "<h2>Also measured</h2>\n" + scrollable(derived);

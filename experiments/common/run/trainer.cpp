@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -15,7 +14,6 @@
 #include "engine/ops/reduce.h"
 #include "engine/ops/unary.h"
 #include "engine/stopwatch.h"
-#include "experiments/common/config/ini.h"
 #include "experiments/common/process/interrupt.h"
 #include "experiments/common/process/processes.h"
 #include "experiments/common/process/progress.h"
@@ -32,18 +30,6 @@ std::string ids_text(const std::vector<int64_t>& ids) {
   std::string text;
   for (size_t i = 0; i < std::min(ids.size(), kShown); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", ids[i]);
   return ids.size() > kShown ? text + ", ..." : text;
-}
-
-/// Whether the run of this state had all its steps or seconds.
-bool had_ended(const State& state) {
-  double steps = 0;
-  double seconds = 0;
-  for (const IniEntry& entry : parse_ini(state.text("run.config"), state.file + ": run.config")) {
-    if (entry.name == "steps") steps = std::strtod(entry.value.c_str(), nullptr);
-    if (entry.name == "seconds") seconds = std::strtod(entry.value.c_str(), nullptr);
-  }
-  return static_cast<double>(state.count("run.step")) >= steps ||
-         (seconds > 0 && state.real("run.train_seconds") >= seconds);
 }
 
 }  // namespace
@@ -283,7 +269,8 @@ void Trainer::warn_of_schedule(const State& state) const {
         name, step_, *then, plan_.steps, now, plan_.steps);
   }
   const bool is_regular = step_ > 0 && is_multiple(plan_.evaluate_every);
-  if (is_regular || reached_its_end() || !had_ended(state)) return;
+  const bool had_ended = std::filesystem::exists(folder_ / kResults);
+  if (is_regular || reached_its_end() || !had_ended) return;
   log_.warning("step {} was logged and evaluated as the last one; a run of {} steps without a break would not do so",
                step_, plan_.steps);
 }

@@ -193,13 +193,24 @@ Problem problem_of(const RunOptions& run, bool next = false, int64_t test_batch 
   return problem;
 }
 
-TEST(MaskedTokens, TheLossIsTheMeanOverTokensThatHaveALabel) {
-  const RunOptions run = options_of(8);
-  const Problem problem = problem_of(run);
+/// A problem, its first batch of 8, and what the model says to it.
+struct Answered {
+  Problem problem;
+  Examples batch;
+  Outputs outputs;
+};
+
+Answered answered() {
+  Problem problem = problem_of(options_of(8));
   const Examples batch = problem.train->next();
   Generator noise(0);
   Context context{noise, false};
   const Outputs outputs = problem.forward(batch, context);
+  return {std::move(problem), batch, outputs};
+}
+
+TEST(MaskedTokens, TheLossIsTheMeanOverTokensThatHaveALabel) {
+  const auto [problem, batch, outputs] = answered();
   const std::vector<double> scores = outputs[0].value().to_vector<double>();
   const std::vector<int64_t> labels = batch.at("labels").to_vector<int64_t>();
   ASSERT_EQ(scores.size(), labels.size() * kIds);
@@ -223,12 +234,7 @@ TEST(MaskedTokens, TheLossIsTheMeanOverTokensThatHaveALabel) {
 }
 
 TEST(MaskedTokens, PredictionsAreOfHiddenPlacesAlone) {
-  const RunOptions run = options_of(8);
-  const Problem problem = problem_of(run);
-  const Examples batch = problem.train->next();
-  Generator noise(0);
-  Context context{noise, false};
-  const Outputs outputs = problem.forward(batch, context);
+  const auto [problem, batch, outputs] = answered();
   const std::vector<int64_t> labels = batch.at("labels").to_vector<int64_t>();
   const std::vector<int64_t> places = batch.at("places").to_vector<int64_t>();
   const std::vector<double> scores = outputs[0].value().to_vector<double>();
