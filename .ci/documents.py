@@ -76,7 +76,7 @@ SHORTER = [
      "=> printf 'Hello [MASK]' | ./run tokenize --vocab=tests/golden/wordpiece/vocab.txt --print=tokens ?hello \\[MASK\\] \\[SEP"),
     (r"\./run tokenize --(pretrained|vocab).*", "=> printf 'a\\t[MASK]' | ./run tokenize --pretrained=tests/golden/wordpiece ?2 5 3 4 3"),
     (r"\./run bert .*--adapter.*", "=> ./run bert --help ?--adapter TEXT"),
-    (r"\./run bert .*--export.*", "=> ./run bert --pretrained=model --export=exported ?exported"),
+    (r"\./run bert .*--to=.*", "=> ./run bert --pretrained=model --to=exported ?exported"),
     (r"\./run bert (.*)--pretrained=FOLDER --io=FILE.safetensors.*", "=> ./run bert --pretrained=model --io=ids.safetensors ?ids-bert"),
     (r"\./run attention --show NAME", "=> ./run attention --show softmax"),
     (r"\./run lra( --preset[= ](kl|skyformer|lra|budget|rotary|selfpretrained).*)?", "--dump-config"),

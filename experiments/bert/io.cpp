@@ -179,9 +179,9 @@ ModelAnswer answer(const ModelCall& call, Options options, const TensorMap& give
     model.to(call.device, DType::f32);
     result.tensors = computed(model, call, given);
   }
-  if (!call.exported.empty()) {
+  if (!call.to.empty()) {
     merge_adapter(model);
-    save_pretrained(model, call.exported, call.folder);
+    save_pretrained(model, call.to, call.folder);
   }
   return result;
 }

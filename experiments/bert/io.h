@@ -19,7 +19,7 @@ struct ModelCall {
   bool training = false;          ///< with dropout
   uint64_t seed = 1;              ///< of what is made new, and of all draws
   Device device = Device::cpu();
-  std::filesystem::path exported;  ///< folder to write the model into, an adapter merged; empty: none
+  std::filesystem::path to;  ///< folder to write the model into, an adapter merged; empty: none
 };
 
 struct ModelAnswer {

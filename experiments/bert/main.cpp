@@ -15,7 +15,7 @@ struct Config {
   std::string pretrained;
   std::string adapter;
   std::string io;
-  std::string exported;
+  std::string to{};
   std::string attention_blocks;
   bool training = false;
   MechanismConfig mechanism;
@@ -29,7 +29,7 @@ struct Config {
     f("pretrained", pretrained, "folder with config.json and model.safetensors, as transformers writes it");
     f("adapter", adapter, "folder of an adapter that is added to it, of glue, vit or PEFT (LoRA)");
     f("io", io, "safetensors file with input_ids, or pixel_values; the result goes to --out");
-    f("export", exported, "new or empty folder into which the model is written again, for transformers");
+    f("to", to, "new or empty folder into which the model is written again, for transformers");
     attention_blocks_field(f, attention_blocks);
     f("training", training, "run as in a training step, with dropout").only("with --io", [this] {
       return !io.empty();
@@ -41,8 +41,8 @@ struct Config {
 
 void run(Config& config, Session& session) {
   if (config.pretrained.empty()) fail("bert: say --pretrained=FOLDER, with config.json and model.safetensors");
-  if (config.io.empty() && config.exported.empty()) fail("bert: nothing to do; --io=FILE or --export=FOLDER");
-  require_unused(config.exported, "export");
+  if (config.io.empty() && config.to.empty()) fail("bert: nothing to do; --io=FILE or --to=FOLDER");
+  require_unused(config.to, "to");
   const ModelCall call{.folder = config.pretrained,
                        .adapter = config.adapter,
                        .mechanism = config.mechanism.chosen(config.run.attention),
@@ -50,7 +50,7 @@ void run(Config& config, Session& session) {
                        .training = config.training,
                        .seed = config.run.seed,
                        .device = Device::named(config.run.device),
-                       .exported = config.exported};
+                       .to = config.to};
   TensorMap given;
   if (!config.io.empty()) {
     given = read_safetensors(config.io).tensors;
@@ -68,7 +68,7 @@ void run(Config& config, Session& session) {
     session.log.warning("{}: lacks {}; these have random values, and what is computed with them is random, too",
                         config.pretrained, listed(random));
   }
-  if (!config.exported.empty()) fmt::print("{}\n", config.exported);
+  if (!config.to.empty()) fmt::print("{}\n", config.to);
   if (config.io.empty()) return;
   const std::filesystem::path out = result_file(config.io, config.run.out, "bert");
   write_result(out, answer.tensors, {{"pretrained", config.pretrained}, {"attention", config.run.attention}},

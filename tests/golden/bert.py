@@ -121,7 +121,7 @@ def compare(name, make, folder, inputs, program):
         peer = answers(make(folder, dtype=torch.float32), inputs, slopes, at("gradients"))
         save_file({**inputs, **{"d" + name: x for name, x in slope_of.items()}}, at("in.safetensors"))
         subprocess.run([program, "--pretrained=" + folder, "--io=" + at("in.safetensors"), "--quiet", "--out=" + at("out.safetensors"),
-                        "--export=" + at("exported")], check=True, stdout=subprocess.DEVNULL)
+                        "--to=" + at("exported")], check=True, stdout=subprocess.DEVNULL)
         found = {name: x.double() for name, x in load_file(at("out.safetensors")).items()}
         ours = (found, [found[f"hidden_states.{i}"] for i in range(sum("hidden_states" in name for name in found))],
                 {name[1:]: x for name, x in found.items() if name.startswith("d")})

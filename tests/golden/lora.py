@@ -83,7 +83,7 @@ def compare(program, base, adapter):
         save_file(inputs, at("in.safetensors"))
         call = [program, "--pretrained=" + base, "--adapter=" + adapter, "--quiet"]
         subprocess.run(call + ["--io=" + at("in.safetensors"), "--out=" + at("out.safetensors")], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(call + ["--export=" + at("merged")], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(call + ["--to=" + at("merged")], check=True, stdout=subprocess.DEVNULL)
         ours = load_file(at("out.safetensors"))["logits"]
         merged = AutoModelForSequenceClassification.from_pretrained(at("merged")).eval()(**inputs).logits.detach()
     print(f"PEFT {relative(ours, theirs):.1e}, exported {relative(merged, theirs):.1e}")

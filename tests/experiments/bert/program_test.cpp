@@ -96,14 +96,14 @@ TEST(BertProgramIo, AnotherAttentionStandsInTheBlocksNamed) {
   EXPECT_GT(difference(plain, all, "hidden_states.1"), 1e-4);
   std::filesystem::remove(model.folder / "in-bert.safetensors");
   model.expect_refused("there is no block 2; they are 0 to 1", {"--attention=performer", "--attention-blocks=2"});
-  model.expect_refused("which transformers does not know", {"--attention=performer", "--export=mine"});
-  model.expect_refused("--export=.: that folder holds files already", {"--export=."});
+  model.expect_refused("which transformers does not know", {"--attention=performer", "--to=mine"});
+  model.expect_refused("--to=.: that folder holds files already", {"--to=."});
 }
 
 TEST(BertProgramIo, WhatIsExportedGivesTheSameAgain) {
   const Model model("BertForPreTraining");
   const TensorMap first = model.outputs();
-  const Ended exported = Process({BOCHNER_BERT, "--pretrained=.", "--export=mine"}, model.folder.path()).wait();
+  const Ended exported = Process({BOCHNER_BERT, "--pretrained=.", "--to=mine"}, model.folder.path()).wait();
   ASSERT_EQ(exported.code, 0) << exported.err;
   EXPECT_EQ(exported.out, "mine\n");
   std::filesystem::copy_file(model.folder / "in.safetensors", model.folder / "mine/in.safetensors");
@@ -145,7 +145,7 @@ TEST(BertProgramIo, AnAdapterIsAddedAndExported) {
   std::filesystem::create_directories(folder / "bare");
   test::write_model(folder / "bare", config, bare);
   expect_near(logits({"--pretrained=bare", "--adapter=adapter"}), expected, 3e-5, "the adapter's classifier");
-  expect_near(logits({"--pretrained=.", "--adapter=adapter", "--export=merged"}), expected, 3e-5, "adapter");
+  expect_near(logits({"--pretrained=.", "--adapter=adapter", "--to=merged"}), expected, 3e-5, "adapter");
   expect_near(logits({"--pretrained=merged"}), expected, 3e-5, "merged");
   EXPECT_EQ(nlohmann::json::parse(test::contents(folder / "merged/config.json")).at("id2label"), config["id2label"]);
   // One tensor in two spellings: which of them counts?

@@ -136,7 +136,7 @@ TEST_F(GlueAdapter, OneThatGivesAScoreIsExportedAsARegression) {
     put(folder_ / "data/glue/STS-B" / (set + std::string(".tsv")), pairs("score", 8, {"0", "2.5", "5.000"}));
   ASSERT_EQ(train({"--task=sts-b", "--preset=lora", "--out=scores"}).code, 0);
   const Ended ended =
-      Process({BOCHNER_BERT, "--pretrained=model", "--adapter=scores/adapter", "--export=out"}, folder_.path()).wait();
+      Process({BOCHNER_BERT, "--pretrained=model", "--adapter=scores/adapter", "--to=out"}, folder_.path()).wait();
   ASSERT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(json::parse(contents(folder_ / "out/config.json"))["problem_type"], "regression");
 }
@@ -156,7 +156,7 @@ TEST_F(GlueAdapter, APoolerThatIsTrainedWholeHasNoUpdate) {
     ASSERT_EQ(again.code, 0) << again.err;
     EXPECT_EQ(loss("again-" + base), loss("run-" + base));
     EXPECT_EQ(
-        Process({BOCHNER_BERT, "--pretrained=" + base, "--adapter=" + adapter, "--export=out-" + base}, folder_.path())
+        Process({BOCHNER_BERT, "--pretrained=" + base, "--adapter=" + adapter, "--to=out-" + base}, folder_.path())
             .wait()
             .code,
         0);
