@@ -29,13 +29,55 @@ std::unique_ptr<Bert> loaded(const std::filesystem::path& folder, const BertOpti
 /// Beside weights in their logarithms, so that one that is rounded to 0 has a gradient.
 constexpr double kSmallest = 1e-8;
 
-/// Of a model whose output is its loss.
-class GivenLoss final : public Objective {
+/// Of a model whose first output is its loss; in evaluation the second one is Distillation::squares().
+class Closeness final : public Objective {
  public:
   Variable loss(const Outputs& outputs, const Examples&) const override { return outputs.front(); }
   Tensor terms(const Examples&) const override { return {}; }
-  void collect(const Outputs&, const Examples&, Answers&) const override {}
+  void collect(const Outputs& outputs, const Examples&, Answers& to) const override {
+    const std::vector<double> squares = outputs.at(1).value().to_vector<double>();
+    const auto norms = squares.begin() + std::ssize(squares) / 2;
+    to.values.insert(to.values.end(), squares.begin(), norms);
+    to.truths.insert(to.truths.end(), norms, squares.end());
+  }
   std::vector<Prediction> predictions(const Outputs&, const Examples&) const override { return {}; }
+};
+
+/// What Distillation::apart() returns of so many numbers, of what Closeness has collected.
+std::vector<double> apart_of(const Answers& answers, size_t count) {
+  std::vector<double> errors(count), norms(count);
+  for (size_t i = 0; i < answers.values.size(); ++i) {
+    errors[i % count] += answers.values[i];
+    norms[i % count] += answers.truths[i];
+  }
+  for (size_t i = 0; i < count; ++i) errors[i] = std::sqrt(errors[i] / norms[i]);
+  return errors;
+}
+
+/// sqrt(mean_b e_b) of apart().
+double of_outputs(const std::vector<double>& apart) {
+  double sum = 0;
+  for (size_t b = 0; b + 1 < apart.size(); ++b) sum += apart[b] * apart[b];
+  return std::sqrt(sum / static_cast<double>(apart.size() - 1));
+}
+
+double of_states(const std::vector<double>& apart) { return apart.back(); }
+
+/// The same batches each time.
+class Kept final : public Feed {
+ public:
+  explicit Kept(std::vector<Examples> batches) : batches_(std::move(batches)) {}
+  Examples next() override { return batches_.at(static_cast<size_t>(next_++ % steps_per_epoch())); }
+  void go_to(int64_t step) override { next_ = step; }
+  int64_t steps_per_epoch() const override { return std::ssize(batches_); }
+  int64_t examples() const override {
+    return std::accumulate(batches_.begin(), batches_.end(), int64_t{0},
+                           [](int64_t sum, const Examples& batch) { return sum + batch.size(); });
+  }
+
+ private:
+  std::vector<Examples> batches_;
+  int64_t next_ = 0;
 };
 
 /// a with 0 where the query is padding: a (batch, length, dim), or weights (batch, heads, length, length).
@@ -52,13 +94,13 @@ double real_tokens(const Bert::Input& batch) {
 }
 
 /// |a|^2
-double squares(const Tensor& a) { return sum(square(Variable(a))).value().item(); }
+double squared_norm(const Tensor& a) { return sum(square(Variable(a))).value().item(); }
 
 }  // namespace
 
 Distillation::Distillation(const std::filesystem::path& folder, const MechanismOptions& mechanism,
-                           const std::string& blocks, Device device, uint64_t seed, Match match)
-    : folder_(folder), match_(match), device_(device) {
+                           const std::string& blocks, Device device, uint64_t seed, Match match, int64_t states_from)
+    : folder_(folder), match_(match), states_from_(states_from), device_(device), seed_(seed) {
   BertOptions options = pretrained_bert(folder);
   if (const std::string& own = options.attention.mechanism.name(); own != "softmax") {
     fail("{}: the model has the attention {} already; only softmax is converted", folder.string(), own);
@@ -76,11 +118,14 @@ Distillation::Distillation(const std::filesystem::path& folder, const MechanismO
     blocks_.resize(static_cast<size_t>(options.layers));
     std::iota(blocks_.begin(), blocks_.end(), 0);
   }
+  const std::filesystem::path weights = pretrained_weights(folder);
+  base_ = {weights.string(), record_weights(weights), tensors_.filled};
   for (const int64_t b : blocks_) {
     for (Parameter* parameter : student_->blocks()[static_cast<size_t>(b)].attention().parameters()) {
       if (parameter->name.find(".mechanism.") == std::string::npos) continue;
       parameter->trainable = true;
       trained_.push_back(parameter);
+      base_.tensors.erase(parameter->name);
     }
   }
 }
@@ -128,7 +173,7 @@ Variable Distillation::loss_of_outputs(const Bert::Input& batch, Context& contex
   Variable loss;
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Tensor& target = outputs.teacher[i];
-    const Variable error = sum(square(outputs.student[i] - Variable(target))) * (1 / squares(target));
+    const Variable error = sum(square(outputs.student[i] - Variable(target))) * (1 / squared_norm(target));
     loss = i == 0 ? error : loss + error;
   }
   return loss * (1 / static_cast<double>(blocks_.size()));
@@ -144,7 +189,7 @@ Variable Distillation::loss_of_states(const Bert::Input& batch, Context& context
   for (size_t i = first; i < x.size(); ++i) {
     const Variable target = at_real_tokens(as_computed(x[i]), batch.mask);
     const Variable error =
-        sum(square(at_real_tokens(as_computed(y[i]), batch.mask) - target)) * (1 / squares(target.value()));
+        sum(square(at_real_tokens(as_computed(y[i]), batch.mask) - target)) * (1 / squared_norm(target.value()));
     loss = i == first ? error : loss + error;
   }
   return loss * (1 / static_cast<double>(x.size() - first));
@@ -175,39 +220,66 @@ Variable Distillation::loss_of_weights(const Bert::Input& batch, Context& contex
   return loss * (1 / static_cast<double>(blocks_.size()));
 }
 
-Problem Distillation::problem(std::unique_ptr<Feed> train) {
+Variable Distillation::loss(const Bert::Input& batch, Context& context) {
+  if (match_ == Match::weights) return loss_of_weights(batch, context);
+  const bool states = match_ == Match::states && context.step >= states_from_;
+  return states ? loss_of_states(batch, context) : loss_of_outputs(batch, context);
+}
+
+Tensor Distillation::squares(const Bert::Input& batch, Context& context) {
+  Outputs outputs = this->outputs(batch, context);
+  outputs.teacher.push_back(outputs.last);
+  outputs.student.push_back(at_real_tokens(as_computed(student_->forward(batch, context)), batch.mask));
+  std::vector<double> errors;
+  std::vector<double> norms;
+  for (size_t i = 0; i < outputs.teacher.size(); ++i) {
+    errors.push_back(squared_norm((outputs.student[i] - Variable(outputs.teacher[i])).value()));
+    norms.push_back(squared_norm(outputs.teacher[i]));
+  }
+  const auto count = std::ssize(errors);
+  errors.insert(errors.end(), norms.begin(), norms.end());
+  return Tensor::from(errors, {2, count});
+}
+
+Problem Distillation::problem(std::unique_ptr<Feed> train, std::vector<Examples> held_out) {
+  const size_t count = blocks_.size() + 1;
   Problem problem;
   problem.model = student_;
   problem.forward = [this](const Examples& batch, Context& context) -> bochner::Outputs {
     const Bert::Input input = input_of(batch);
-    if (match_ == Match::weights) return {loss_of_weights(input, context)};
-    return {match_ == Match::outputs ? loss_of_outputs(input, context) : loss_of_states(input, context)};
+    if (context.training) return {loss(input, context)};
+    return {Variable(Tensor::zeros({}, DType::f32)), Variable(squares(input, context))};
   };
-  problem.objective = std::make_shared<GivenLoss>();
+  problem.objective = std::make_shared<Closeness>();
+  problem.metrics = {
+      {.name = "error-of-states", .of = [count](const Answers& a) { return of_states(apart_of(a, count)); }},
+      {.name = "error-of-outputs", .of = [count](const Answers& a) { return of_outputs(apart_of(a, count)); }}};
+  before_ = apart(held_out);
+  problem.baselines = [this] {
+    return std::vector<Baseline>{
+        {student_->options().attention.mechanism.name() + ", not fitted",
+         {{"error-of-states", of_states(before_)}, {"error-of-outputs", of_outputs(before_)}}}};
+  };
   problem.train = std::move(train);
-  problem.split = [](Split) { return nullptr; };  // apart() measures
+  problem.split = [batches = std::move(held_out)](Split) { return std::make_unique<Kept>(batches); };
+  problem.only_set = "held-out";
   for (const Parameter* parameter : trained_) problem.groups.push_back({.pattern = parameter->name});
   problem.groups.push_back({.pattern = "*", .frozen = true});
+  problem.base = base_;
   return problem;
 }
 
 std::vector<double> Distillation::apart(const std::vector<Examples>& batches) {
-  std::vector<double> errors(blocks_.size() + 1), norms(blocks_.size() + 1);
-  Generator same(0);  // features that are drawn in evaluation, too, are the same each time
-  Context context{same, false};
+  Generator noise = stream_of(seed_, Stream::evaluation);  // of features that are drawn in evaluation, too
+  Context context{noise, false};
   const NoTape constant;
-  for (const Examples& held_out : batches) {
-    const Bert::Input batch = input_of(held_out.to(device_));
-    Outputs outputs = this->outputs(batch, context);
-    outputs.teacher.push_back(outputs.last);
-    outputs.student.push_back(at_real_tokens(as_computed(student_->forward(batch, context)), batch.mask));
-    for (size_t i = 0; i < errors.size(); ++i) {
-      errors[i] += squares((outputs.student[i] - Variable(outputs.teacher[i])).value());
-      norms[i] += squares(outputs.teacher[i]);
-    }
+  Answers answers;
+  for (const Examples& batch : batches) {
+    Closeness().collect({Variable(), Variable(squares(input_of(batch.to(device_)), context))}, batch, answers);
   }
-  for (size_t i = 0; i < errors.size(); ++i) errors[i] = std::sqrt(errors[i] / norms[i]);
-  return errors;
+  return apart_of(answers, blocks_.size() + 1);
 }
+
+void Distillation::take(const State& checkpoint) { load_module(*student_, checkpoint, base_); }
 
 }  // namespace bochner::convert

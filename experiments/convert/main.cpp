@@ -1,22 +1,22 @@
 // Conversion of a pretrained BERT from softmax to another attention.
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "datasets/glue/tables.h"
 #include "engine/io/file.h"
 #include "engine/io/json_file.h"
 #include "engine/io/paths.h"
-#include "engine/stopwatch.h"
 #include "experiments/common/process/build_info.h"
-#include "experiments/common/process/interrupt.h"
 #include "experiments/common/program/program.h"
+#include "experiments/common/program/run.h"
 #include "experiments/common/report/table.h"
+#include "experiments/common/run/answer.h"
 #include "experiments/common/run/data_record.h"
 #include "experiments/common/run/run_folder.h"
 #include "experiments/convert/distillation.h"
 #include "experiments/convert/texts.h"
 #include "experiments/learners/mechanism_config.h"
 #include "experiments/learners/pretrained.h"
+#include "experiments/learners/task.h"
 #include "layers/models/hugging_face.h"
 
 namespace bochner {
@@ -24,45 +24,62 @@ namespace {
 
 constexpr const char* kNone = "none";
 
+struct ModelConfig {
+  std::string attention_blocks{};
+  MechanismConfig mechanism;
+
+  void fields(Fields& f) {
+    attention_blocks_field(f, attention_blocks);
+    f.group("mechanism", mechanism);
+  }
+};
+
 struct Config {
   RunOptions run;
   std::string pretrained{};
   std::vector<std::string> text{};
   std::string text_of = kNone;
   std::string to{};
-  std::string attention_blocks{};
   std::string cache{};
   int64_t max_length = 128;
-  double rate = 1e-2;
   int64_t measured = 16;
   std::string match = "outputs";
-  MechanismConfig mechanism;
+  ModelConfig model;
+  OptimConfig optim;
 
   Config() {
+    run.task = "distillation";
+    run.tasks = {"distillation"};
     run.attention = "hedgehog";
     run.attentions = attention_names();
     run.steps = 500;
     run.batch = 16;
+    run.graphs = false;  // Distillation::problem
+    optim.schedule = "linear";
+    optim.rate = 1e-2;
+    optim.weight_decay = 0.01;
+    optim.evaluate_every = 0;
   }
   void fields(Fields& f) {
     run.fields(f);
-    f.at("preset").means("the protocol whose settings to start from; --attention chooses its files");
     f("pretrained", pretrained, "folder of a BERT with softmax attention, with its tokenizer");
     f("text", text, "files, folders and archives of text to learn from, with commas between them");
     f("text-of", text_of,
       "a task of GLUE, in --data, whose training sentences and pairs to learn from, without labels, as glue reads them")
         .one_of(tasks());
-    f("to", to, "new or empty folder to write the converted model into, for --pretrained of other programs");
-    attention_blocks_field(f, attention_blocks);
+    f("to", to,
+      "new or empty folder to write the converted model into, for --pretrained of other programs; empty: model, in the "
+      "run's folder")
+        .free_on_resume();
     f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
     f("match", match,
       "what is fitted to softmax: attention's outputs; the weights of values, where these are positive; or outputs in "
       "the first half of the steps and the states behind blocks in the second")
         .one_of({"outputs", "weights", "states"});
     f("max-length", max_length, "tokens of an example, [CLS] and [SEP] among them").at_least(8).at_most(1 << 20);
-    f("rate", rate, "learning rate at first; it falls linearly to 0").above(0);
     f("measured", measured, "batches of held-out text on which errors are measured, at most").at_least(1);
-    f.group("mechanism", mechanism);
+    f.group("model", model);
+    f.group("optim", optim);
   }
 
  private:
@@ -76,6 +93,30 @@ struct Config {
   }
 };
 
+convert::Match match_of(const std::string& name) {
+  if (name == "weights") return convert::Match::weights;
+  return name == "states" ? convert::Match::states : convert::Match::outputs;
+}
+
+/// An Error about what can be told before texts are read.
+void require_settings(const Config& config) {
+  require_positions(pretrained_bert(config.pretrained), config.max_length);
+  if (config.text.empty() == (config.text_of == kNone)) {
+    fail("name text to learn from: either files by --text, or a task of GLUE by --text-of");
+  }
+  if (config.match == "states" && config.run.seconds > 0) {
+    fail("--match=states --seconds={}: the second half begins with a step; say how many by --steps",
+         config.run.seconds);
+  }
+  config.optim.schedule_of(config.run.steps);
+}
+
+std::shared_ptr<convert::Distillation> distillation_of(const Config& config) {
+  return std::make_shared<convert::Distillation>(config.pretrained, config.model.mechanism.chosen(config.run.attention),
+                                                 config.model.attention_blocks, Device::named(config.run.device),
+                                                 config.run.seed, match_of(config.match), config.run.steps / 2);
+}
+
 convert::Texts texts_of(const Config& config, const Say& say) {
   const convert::TextOptions options{config.pretrained, config.max_length, config.run.batch, config.run.seed};
   const std::filesystem::path data = config.run.data;
@@ -84,100 +125,87 @@ convert::Texts texts_of(const Config& config, const Say& say) {
                             options, say);
 }
 
-void train(convert::Distillation& distillation, std::unique_ptr<Feed> texts, const Config& config, Log& log) {
-  if (distillation.learnt() == 0) {
-    log.info("{} learns nothing, so it is taken as it is", config.run.attention);
-    return;
-  }
-  RunOptions run = config.run;
-  run.graphs = false;  // Distillation::problem
-  const OptimConfig optim{.schedule = "linear", .rate = config.rate, .weight_decay = 0.01};
-  Learner learner(run, optim, distillation.problem(std::move(texts)));
-  double sum = 0;
-  int64_t count = 0;
-  const bool two_parts = config.match == "states";
-  for (int64_t step = 0; step < config.run.steps; ++step) {
-    if (two_parts && step == config.run.steps / 2) distillation.fit(convert::Match::states);
-    const double loss = learner.step(step).loss.item();
-    if (!std::isfinite(loss)) {
-      throw RunFailure(fmt::format("the loss of step {} is {}; try a smaller --rate", step + 1, shown_loss(loss)));
-    }
-    sum += loss;
-    ++count;
-    if ((step + 1) % std::max<int64_t>(1, config.run.steps / 10) == 0) {
-      log.info("step {}/{}: {} {:.4g}", step + 1, config.run.steps,
-               config.match == "weights"                   ? "divergence of the weights"
-               : two_parts && step >= config.run.steps / 2 ? "squared error, as a share of the states' squares,"
-                                                           : "squared error, as a share of the outputs' squares,",
-               sum / static_cast<double>(count));
-      sum = 0;
-      count = 0;
-    }
-  }
+std::vector<Examples> first_batches(Feed& feed, int64_t most) {
+  std::vector<Examples> batches;
+  while (std::ssize(batches) < std::min(most, feed.steps_per_epoch())) batches.push_back(feed.next());
+  return batches;
 }
 
 /// What was done and how far outputs are apart, beside the model.
-void write_record(const Config& config, Session& session, const convert::Distillation& distillation,
-                  const std::vector<double>& before, const std::vector<double>& after, double seconds) {
+void write_record(const Config& config, const Session& session, const RunRecord& run,
+                  const convert::Distillation& distillation, const std::vector<double>& after,
+                  const std::filesystem::path& folder) {
+  const std::vector<double>& before = distillation.before();
   nlohmann::ordered_json record = {{"pretrained", std::filesystem::path(config.pretrained).filename().string()},
                                    {"attention", config.run.attention},
-                                   {"options", nlohmann::ordered_json::parse(session.fields.json("mechanism"))},
-                                   {"steps", distillation.learnt() == 0 ? 0 : config.run.steps},
+                                   {"options", nlohmann::ordered_json::parse(session.fields.json("model.mechanism"))},
+                                   {"steps", run.result.steps},
                                    {"batch", config.run.batch},
                                    {"max-length", config.max_length},
                                    {"text-of", config.text_of},
                                    {"match", config.match},
-                                   {"rate", config.rate},
+                                   {"rate", config.optim.rate},
                                    {"precision", config.run.precision},
                                    {"seed", config.run.seed},
                                    {"learnt", distillation.learnt()},
-                                   {"seconds", seconds},
-                                   {"data", nlohmann::ordered_json::parse(data_json(session.data.reads()))},
+                                   {"seconds", run.result.train_seconds},
+                                   {"data", nlohmann::ordered_json::parse(data_json(run.data))},
                                    {"git", build_info().commit}};
   for (size_t i = 0; i < distillation.blocks().size(); ++i) {
     record["blocks"].push_back({{"block", distillation.blocks()[i]}, {"before", before[i]}, {"after", after[i]}});
   }
   record["model"] = {{"before", before.back()}, {"after", after.back()}};
-  write_file_atomically(std::filesystem::path(config.to) / "conversion.json", json_text(record, 2) + "\n");
+  write_file_atomically(folder / "conversion.json", json_text(record, 2) + "\n");
 }
 
-void run(Config& config, Session& session) {
-  require_positions(pretrained_bert(config.pretrained), config.max_length);
-  if (config.to.empty()) fail("--to: name the folder to write the converted model into");
-  require_unused(config.to, "to");
-  require_writable(config.to, "to");
-  if (config.text.empty() == (config.text_of == kNone)) {
-    fail("name text to learn from: either files by --text, or a task of GLUE by --text-of");
-  }
-  const auto say = [&](const std::string& line) { session.log.info("{}", line); };
-  convert::Distillation distillation(config.pretrained, config.mechanism.chosen(config.run.attention),
-                                     config.attention_blocks, Device::named(config.run.device), config.run.seed,
-                                     config.match == "weights" ? convert::Match::weights : convert::Match::outputs);
-  say(fmt::format("{}: {}", config.pretrained, distillation.tensors().text()));
-  record_weights(pretrained_weights(config.pretrained));
-  convert::Texts texts = texts_of(config, say);
-  require_tokens(distillation.options(), texts.tokenizer->size(), config.pretrained);
-  std::vector<Examples> held_out;
-  while (std::ssize(held_out) < std::min(config.measured, texts.held_out->steps_per_epoch())) {
-    held_out.push_back(texts.held_out->next());
-  }
-
-  const Stopwatch watch;
-  const std::vector<double> before = distillation.apart(held_out);
-  train(distillation, std::move(texts.train), config, session.log);
-  const std::vector<double> after = distillation.apart(held_out);
-  const double seconds = watch.seconds();
-
-  save_pretrained(*distillation.converted(), config.to, config.pretrained, Reader::own);
-  write_record(config, session, distillation, before, after, seconds);
+Table table_of(const convert::Distillation& distillation, const std::vector<double>& after) {
+  const std::vector<double>& before = distillation.before();
   Table table{{"block", "before", "after"}, {}};
   for (size_t i = 0; i < before.size(); ++i) {
     const bool is_model = i == distillation.blocks().size();
     table.rows.push_back({is_model ? "last states" : std::to_string(distillation.blocks()[i]),
                           fmt::format("{:.4f}", before[i]), fmt::format("{:.4f}", after[i])});
   }
-  fmt::print("How far {} is from softmax, |S - T| / |T|:\n{}\n{}\n", config.run.attention, table.text(), config.to);
-  session.log.info("{} values learnt in {:.0f} s", distillation.learnt(), seconds);
+  return table;
+}
+
+void run(Config& config, Session& session) {
+  const auto say = messages_to(session.log).say;
+  {
+    const DataLog unused;  // each run reads the model again
+    require_settings(config);
+    require_places(session);
+    if (!asks_a_run(config.run) && distillation_of(config)->learnt() == 0) {
+      session.log.info("{} learns nothing, so it is taken as it is", config.run.attention);
+      config.run.steps = 0;
+    }
+  }
+
+  std::shared_ptr<convert::Distillation> distillation;  // of the latest run
+  std::vector<Examples> held_out;
+  session.after_run = [&](RunRecord& record) {
+    distillation->take(best_of(record.folder));
+    const std::vector<double> after = distillation->apart(held_out);
+    const std::filesystem::path to = config.to.empty() ? record.folder / "model" : std::filesystem::path(config.to);
+    save_pretrained(*distillation->converted(), to, config.pretrained, Reader::own);
+    write_record(config, session, record, *distillation, after, to);
+    const Table table = table_of(*distillation, after);
+    const std::string title = fmt::format("How far {} is from softmax, |S - T| / |T|", config.run.attention);
+    fmt::print("{}:\n{}\n{}\n", title, table.text(), to.string());
+    return std::vector<ReportFigure>{{title, table.html()}};
+  };
+  train_runs(session, plan_by({.name = "error-of-states", .of = {}}, config.run, config.optim), [&] {
+    if (!config.to.empty() && !asks_a_run(config.run)) {
+      require_unused(config.to, "to");
+      require_writable(config.to, "to");
+    }
+    distillation = distillation_of(config);
+    say(fmt::format("{}: {}", config.pretrained, distillation->tensors().text()));
+    convert::Texts texts = texts_of(config, say);
+    require_tokens(distillation->options(), texts.tokenizer->size(), config.pretrained);
+    held_out = first_batches(*texts.held_out, config.measured);
+    return std::make_unique<Learner>(config.run, config.optim, distillation->problem(std::move(texts.train), held_out));
+  });
 }
 
 }  // namespace
@@ -189,7 +217,7 @@ int main(int argc, char** argv) {
        .summary = "Conversion of a pretrained BERT from softmax to another attention",
        .resources = bochner::embedded_resources(),
        .stores_bf16 = true,
-       .unused = bochner::options_of_training({"out"}),
+       .unused = {"accumulate", "shards", "reduce", "graphs", "predict"},
        .of_one = {"to"}},
       argc, argv, bochner::run);
 }

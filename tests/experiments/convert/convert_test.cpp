@@ -31,7 +31,7 @@ Examples one_batch(const Tensor& ids, const Tensor& mask = {}) {
 class Steps {
  public:
   Steps(Distillation& distillation, const Examples& batch, double rate)
-      : learner_(one_by_one(), {.rate = rate}, distillation.problem(std::make_unique<Same>(batch))) {}
+      : learner_(one_by_one(), {.rate = rate}, distillation.problem(std::make_unique<Same>(batch), {batch})) {}
   double next() { return learner_.step(step_++).loss.item(); }
 
  private:
@@ -111,9 +111,9 @@ TEST_F(Convert, TheMechanismFollowsSoftmaxAndNothingElseChanges) {
 }
 
 TEST_F(Convert, ProgramsTakeTheAttentionOfTheFolder) {
-  ASSERT_EQ(run({"--attention=gmm-prf", "--steps=1", "--mechanism.features=16"}).code, 0);
+  ASSERT_EQ(run({"--attention=gmm-prf", "--steps=1", "--model.mechanism.features=16"}).code, 0);
   const auto bert = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {BOCHNER_BERT, "--pretrained=new", "--export=again"});
+    more.insert(more.begin(), {BOCHNER_BERT, "--pretrained=new", "--to=again"});
     return Process(more, folder_.path()).wait();
   };
   const Ended ended = bert({});
@@ -128,7 +128,7 @@ TEST_F(Convert, ProgramsTakeTheAttentionOfTheFolder) {
 }
 
 TEST_F(Convert, WhatLearnsNothingIsMeasured) {
-  ASSERT_EQ(run({"--attention=performer", "--attention-blocks=1", "--mechanism.features=16"}).code, 0);
+  ASSERT_EQ(run({"--attention=performer", "--model.attention-blocks=1", "--model.mechanism.features=16"}).code, 0);
   ASSERT_EQ(record()["blocks"].size(), 1U);
   EXPECT_EQ(record()["blocks"][0]["block"], 1);
   EXPECT_GT(record()["blocks"][0]["before"], 0.01);
@@ -137,6 +137,29 @@ TEST_F(Convert, WhatLearnsNothingIsMeasured) {
   const BertOptions options = read_bert_options(folder_ / "new");
   EXPECT_EQ(options.attention_blocks, std::vector<int64_t>{1});
   EXPECT_EQ(options.attention.mechanism.text("features"), "16");
+}
+
+TEST_F(Convert, ARunThatWasStoppedGoesOnToTheSameModel) {
+  const auto steps = [&](const std::string& count, const std::string& out, const std::string& resume) {
+    const Ended ended =
+        Process({BOCHNER_CONVERT, "--pretrained=model", "--text=texts", "--max-length=16", "--batch=8", "--threads=1",
+                 "--optim.schedule=constant", "--steps=" + count, "--out=" + out, resume},
+                folder_.path())
+            .wait();
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return json::parse(contents(folder_ / out / "results.json"));
+  };
+  const json whole = steps("40", "whole", "--quiet");
+  EXPECT_EQ(whole["baselines"]["hedgehog, not fitted"]["error-of-states"],
+            json::parse(contents(folder_ / "whole/model/conversion.json"))["model"]["before"]);
+  steps("10", "parts", "--quiet");
+  // What it has learnt until then is kept, without the weights that stay in the folder of the softmax model.
+  EXPECT_LT(std::filesystem::file_size(folder_ / "parts/checkpoint-best"),
+            std::filesystem::file_size(folder_ / "model/model.safetensors"));
+  const json parts = steps("40", "parts", "--resume");
+  EXPECT_EQ(parts["metrics"]["test"], whole["metrics"]["test"]);
+  EXPECT_EQ(sha256_of_file(folder_ / "parts/model/model.safetensors"),
+            sha256_of_file(folder_ / "whole/model/model.safetensors"));
 }
 
 TEST_F(Convert, InBf16WhatIsLearntIsAsClose) {
@@ -293,7 +316,7 @@ TEST_F(Convert, LearnsFromThePairsOfATaskOfGlue) {
 }
 
 TEST_F(Convert, WeightsThatMayBeNegativeAreRefused) {
-  const Ended ended = run({"--attention=gmm-rks", "--match=weights", "--mechanism.features=16"});
+  const Ended ended = run({"--attention=gmm-rks", "--match=weights", "--model.mechanism.features=16"});
   EXPECT_EQ(ended.code, 2);
   EXPECT_NE(ended.err.find("--match=weights: gmm-rks weighs some values by less than 0"), std::string::npos)
       << ended.err;
@@ -301,9 +324,9 @@ TEST_F(Convert, WeightsThatMayBeNegativeAreRefused) {
 
 // A training that came to nothing is no mistake in the command, so its exit code is another.
 TEST_F(Convert, ALossThatIsNotFiniteEndsTheRun) {
-  const Ended ended = run({"--attention=gmm-prf", "--rate=1e30", "--mechanism.features=16"});
+  const Ended ended = run({"--attention=gmm-prf", "--optim.rate=1e30", "--model.mechanism.features=16"});
   EXPECT_EQ(ended.code, 1) << ended.err;
-  EXPECT_NE(ended.err.find("try a smaller --rate"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("first layer whose output is not finite"), std::string::npos) << ended.err;
   EXPECT_EQ(ended.err.find("-nan"), std::string::npos) << ended.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
 }
@@ -315,7 +338,7 @@ TEST_F(Convert, MistakesAreToldInOneLine) {
     EXPECT_NE(ended.err.find(text), std::string::npos) << ended.err;
   };
   told({"--attention=softmax"}, "name the mechanism that is to take the place of softmax");
-  told({"--attention-blocks=7"}, "there is no block 7; they are 0 to 1");
+  told({"--model.attention-blocks=7"}, "there is no block 7; they are 0 to 1");
   told({"--max-length=64"}, "the model has 32 positions");
   told({"--text=nowhere"}, "there is no such text");
   put(folder_ / "file", "");
