@@ -8,7 +8,7 @@
 
 #include "engine/math.h"
 
-#if defined(__AVX512F__) && !defined(__CUDACC__)
+#if defined(__AVX2__) && !defined(__CUDACC__)
 #include <immintrin.h>
 #endif
 
@@ -111,52 +111,75 @@ BOCHNER_HD inline NormalPair<double> normal_pair(uint32_t x0, uint32_t x1, uint3
 inline constexpr int64_t kPhiloxBatch = 32;
 inline constexpr int64_t kSmallPhiloxBatch = 8;
 
-/// Eight words, one in the lower half of each 64-bit lane; upper halves may hold anything.
-using PhiloxLanes [[gnu::vector_size(64)]] = uint64_t;
-
-/// The 64-bit products of lower halves.
-inline PhiloxLanes philox_product(PhiloxLanes a, uint32_t b) {
 #if defined(__AVX512F__)
-  // The plain product is three instructions; this form is one. (The unmasked intrinsic trips a warning of GCC 12.)
-  return reinterpret_cast<PhiloxLanes>(
+inline constexpr int kPhiloxLanes = 8;
+inline constexpr int kPhiloxVectors = 4;  ///< computed side by side: as many as hide how long a product takes
+#else
+inline constexpr int kPhiloxLanes = 4;
+inline constexpr int kPhiloxVectors = 2;
+#endif
+
+/// One word in the lower half of each 64-bit lane; upper halves may hold anything.
+using PhiloxVector [[gnu::vector_size(8 * kPhiloxLanes)]] = uint64_t;
+
+/// The 64-bit products of lower halves, by one instruction; compilers make several of the plain product.
+inline PhiloxVector philox_product(PhiloxVector a, uint32_t b) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<PhiloxVector>(  // the unmasked intrinsic trips a warning of GCC 12
       _mm512_maskz_mul_epu32(0xFF, reinterpret_cast<__m512i>(a), _mm512_set1_epi64(b)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<PhiloxVector>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), _mm256_set1_epi64x(b)));
 #else
   return (a & 0xFFFFFFFFU) * b;
 #endif
 }
 
+/// The words of the blocks in the lanes: four vectors of one word of each become the stream's order.
+inline void store_philox(PhiloxVector x, PhiloxVector y, PhiloxVector z, PhiloxVector w, uint32_t* words) {
+  const PhiloxVector xy = (x & 0xFFFFFFFFU) | y << 32;
+  const PhiloxVector zw = (z & 0xFFFFFFFFU) | w << 32;
+#if defined(__AVX512F__)
+  const PhiloxVector lower = __builtin_shufflevector(xy, zw, 0, 8, 1, 9, 2, 10, 3, 11);
+  const PhiloxVector upper = __builtin_shufflevector(xy, zw, 4, 12, 5, 13, 6, 14, 7, 15);
+#else
+  const PhiloxVector lower = __builtin_shufflevector(xy, zw, 0, 4, 1, 5);
+  const PhiloxVector upper = __builtin_shufflevector(xy, zw, 2, 6, 3, 7);
+#endif
+  memcpy(words, &lower, sizeof(lower));
+  memcpy(words + 2 * kPhiloxLanes, &upper, sizeof(upper));
+}
+
 /// Words 4 first ... 4 (first + Blocks) - 1 of the stream, in order; Blocks is a multiple of 8.
 template <int64_t Blocks = kPhiloxBatch>
 inline void philox_batch(uint64_t seed, uint64_t first, uint32_t* words) {
-  constexpr int kVectors = Blocks / 8;
-  PhiloxLanes x[kVectors], y[kVectors], z[kVectors], w[kVectors];
-  for (int v = 0; v < kVectors; ++v) {
-    x[v] = PhiloxLanes{0, 1, 2, 3, 4, 5, 6, 7} + (first + 8 * static_cast<uint64_t>(v));
-    y[v] = x[v] >> 32;
-    z[v] = PhiloxLanes{};
-    w[v] = PhiloxLanes{};
-  }
-  auto key0 = static_cast<uint32_t>(seed);
-  auto key1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < kPhiloxRounds; ++round) {
+  constexpr int kVectors = Blocks / kPhiloxLanes < kPhiloxVectors ? Blocks / kPhiloxLanes : kPhiloxVectors;
+  PhiloxVector lanes{};
+  for (int i = 0; i < kPhiloxLanes; ++i) lanes[i] = static_cast<uint64_t>(i);
+  for (int64_t block = 0; block < Blocks; block += kVectors * kPhiloxLanes) {
+    PhiloxVector x[kVectors], y[kVectors], z[kVectors], w[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      const PhiloxLanes a = philox_product(x[v], kPhiloxMultiplier0);
-      const PhiloxLanes b = philox_product(z[v], kPhiloxMultiplier1);
-      x[v] = (b >> 32) ^ y[v] ^ key0;
-      y[v] = b;
-      z[v] = (a >> 32) ^ w[v] ^ key1;
-      w[v] = a;
+      x[v] = lanes + (first + static_cast<uint64_t>(block + int64_t{v} * kPhiloxLanes));
+      y[v] = x[v] >> 32;
+      z[v] = PhiloxVector{};
+      w[v] = PhiloxVector{};
     }
-    key0 += kPhiloxWeyl0;
-    key1 += kPhiloxWeyl1;
-  }
-  for (int v = 0; v < kVectors; ++v) {
-    const PhiloxLanes xy = (x[v] & 0xFFFFFFFFU) | y[v] << 32;
-    const PhiloxLanes zw = (z[v] & 0xFFFFFFFFU) | w[v] << 32;
-    const PhiloxLanes lower = __builtin_shufflevector(xy, zw, 0, 8, 1, 9, 2, 10, 3, 11);
-    const PhiloxLanes upper = __builtin_shufflevector(xy, zw, 4, 12, 5, 13, 6, 14, 7, 15);
-    memcpy(words + 32 * v, &lower, sizeof(lower));
-    memcpy(words + 32 * v + 16, &upper, sizeof(upper));
+    auto key0 = static_cast<uint32_t>(seed);
+    auto key1 = static_cast<uint32_t>(seed >> 32);
+    for (int round = 0; round < kPhiloxRounds; ++round) {
+      for (int v = 0; v < kVectors; ++v) {
+        const PhiloxVector a = philox_product(x[v], kPhiloxMultiplier0);
+        const PhiloxVector b = philox_product(z[v], kPhiloxMultiplier1);
+        x[v] = (b >> 32) ^ y[v] ^ key0;
+        y[v] = b;
+        z[v] = (a >> 32) ^ w[v] ^ key1;
+        w[v] = a;
+      }
+      key0 += kPhiloxWeyl0;
+      key1 += kPhiloxWeyl1;
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      store_philox(x[v], y[v], z[v], w[v], words + 4 * (block + int64_t{v} * kPhiloxLanes));
+    }
   }
 }
 
