@@ -72,6 +72,8 @@ class Option {
   /// Counts only where `holds` is true of other options of its struct; elsewhere its value changes nothing.
   Option& counts_where(std::function<bool()> holds);
   bool counts() const { return !counts_ || counts_(); }
+  /// Whether counts() may be false.
+  bool is_conditional() const { return counts_ != nullptr; }
 
   const std::string& name() const { return name_; }
   const std::string& help() const { return help_; }

@@ -29,6 +29,14 @@ std::string condition_of(const std::string& option, const std::string& chosen_by
   return fmt::format("with --{}={}", chosen_by, fmt::join(names, " or "));
 }
 
+/// Whether a mechanism's other options can take this one out of use.
+bool may_be_idle(const std::string& option) {
+  return std::ranges::any_of(mechanisms(), [&](const MechanismInfo& info) {
+    MechanismOptions options = info.defaults();
+    return options.has(option) && options.list().at(option).is_conditional();
+  });
+}
+
 /// Whether one of the mechanisms that the fields name has the option and is as `holds` asks.
 bool is_read(const std::string& option, const std::vector<const Field*>& fields,
              const std::function<bool(const std::string& mechanism)>& holds) {
@@ -87,9 +95,9 @@ void MechanismConfig::add(Fields& f, const Option& option) const {
     MechanismOptions beside = chosen(mechanism);
     return beside.list().at(name).counts();
   };
-  f.add(option)
-      .only("where the mechanism's other options leave it in use", read_where(counts))
-      .only(condition_of(option.name(), chosen_by_.front()), read_where([](const std::string&) { return true; }));
+  Field& field = f.add(option);
+  if (may_be_idle(option.name())) field.only("where the mechanism's other options leave it in use", read_where(counts));
+  field.only(condition_of(option.name(), chosen_by_.front()), read_where([](const std::string&) { return true; }));
 }
 
 MechanismConfig& MechanismConfig::set(const Setting& setting) {

@@ -14,15 +14,16 @@ void OptimConfig::fields(Fields& f) {
   f("warmup", warmup, "steps of linear warm-up; below 1: a share of the steps or, with --seconds, of the time")
       .at_least(0)
       .warn_above("steps", "the rate never reaches its peak");
-  f("beta1", beta1, "Adam's first decay").at_least(0).below(1).only("without --optim.cycle-beta1", [this] {
+  f("beta1", beta1, "decay of Adam's first moment").at_least(0).below(1).only("without --optim.cycle-beta1", [this] {
     return !cycle_beta1;
   });
-  f("cycle-beta1", cycle_beta1, "one-cycle moves beta1 0.95 to 0.85 and back against the rate, as SKY's code");
-  f("beta2", beta2, "Adam's second decay").at_least(0).below(1);
+  f("cycle-beta1", cycle_beta1,
+    "let one-cycle move beta1 from 0.95 to 0.85 and back, against the rate, as SKY's code does");
+  f("beta2", beta2, "decay of Adam's second moment").at_least(0).below(1);
   f("eps", eps, "Adam's epsilon").above(0);
   f("weight-decay", weight_decay, "weight decay").at_least(0);
-  f("clip-norm", clip_norm, "largest norm of the gradient; 0: no limit").at_least(0);
-  f("clip-value", clip_value, "largest entry of the gradient; 0: no limit").at_least(0);
+  f("clip-norm", clip_norm, "clip the gradient to this norm; 0: never").at_least(0);
+  f("clip-value", clip_value, "clip each entry of the gradient to this size; 0: never").at_least(0);
   f("evaluate-every", evaluate_every, "steps between validations; 0: at each tenth of the training")
       .at_least(0)
       .free_on_resume();

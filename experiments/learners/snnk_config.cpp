@@ -15,7 +15,7 @@ void only_with_snnk(Fields& f, size_t before) {
 }
 
 void SnnkConfig::fields(Fields& f) {
-  f("features", features, "m of SNNK layers, the size of Phi; even for universal features, two for each projection")
+  f("features", features, "m, the size of Phi in SNNK layers; even for universal features, which come in pairs")
       .at_least(1);
   f("orthogonal", orthogonal, "orthogonal projections in SNNK layers");
   f("scale-inputs", scale_inputs,

@@ -36,17 +36,16 @@ void Config::fields(Fields& f) {
                    [this] { return record.empty() && table.empty() && analyse.empty(); });
   f.alone("table", {"format"}, [this] { return !table.empty(); });
   f("random-data", random_data,
-    "train on random sequences of the task's full length instead of its files: what a run costs, before they are "
-    "there");
+    "train on random sequences of the task's full length instead of its files, to see what a run would cost");
   f("learn", learn,
     {{"classes", Goal::classes}, {"masked-tokens", Goal::masked_tokens}, {"contrastive", Goal::contrastive}},
-    "the task's classes; or, for another run to --init from, to name hidden tokens of its training set, or to find for "
-    "the first text of a pair the second one among those of the batch");
+    "what is learnt: the task's classes; or, for another run to --init from, to name hidden tokens of the training set "
+    "(masked-tokens), or to find the second text of each pair among those of the batch (contrastive)");
   f("mask-share", mask_share, "share of the tokens that is hidden")
       .above(0)
       .below(1)
       .only("with --learn=masked-tokens", [this] { return learn == Goal::masked_tokens; });
-  f("temperature", temperature, "what the cosine of two texts is divided by")
+  f("temperature", temperature, "what the cosine similarity of two texts is divided by")
       .above(0)
       .only("with --learn=contrastive", [this] { return learn == Goal::contrastive; });
   f("table", table,

@@ -18,20 +18,19 @@ void RunOptions::fields(Fields& f) {
       .at_least(0);
   f("batch", batch, "examples in each step").at_least(1);
   f("accumulate", accumulate,
-    "parts that a step takes its batch in, one after the other: less memory; equal up to rounding but for what each "
-    "part draws or counts of its own: dropout, landmarks, hashes, features that are drawn at each pass, and the "
-    "running statistics of a generator network")
+    "split each batch into so many parts, processed one after the other, to save memory. The gradient is equal up to "
+    "rounding, except for what each part draws or counts on its own: dropout, landmarks, hashes, features that are "
+    "drawn at each pass, and the running statistics of a generator network")
       .at_least(1);
   f("shards", shards,
-    "parts of a batch that processes share, summed in one fixed order: results do not depend on their number; 0: 8 if "
-    "there are several processes, otherwise the batch is taken whole. With --resume, a run that took its batches whole "
-    "goes on in shards")
+    "split each batch into so many parts, which the processes share and whose gradients are summed in one fixed order, "
+    "so that results do not depend on the number of processes; 0: 8 if there are several processes, otherwise the "
+    "batch is taken whole. With --resume, a run that took its batches whole goes on in shards")
       .at_least(0)
       .at_most(kMostParts);
   f("sequence-shards", sequence_shards,
-    "parts of every sequence of a batch that processes share, each with its own tokens, where sequences are classified "
-    "by a kernel attention or softmax: results do not depend on the number of processes, and --shards is 1 unless it "
-    "is given")
+    "split every sequence into so many slices, which the processes share, where sequences are classified by a kernel "
+    "attention or softmax; results do not depend on the number of processes, and --shards is 1 unless it is given")
       .at_least(1)
       .at_most(kMostParts);
   f.then([this](const Fields&) {
@@ -39,11 +38,12 @@ void RunOptions::fields(Fields& f) {
       fail("--shards={} --sequence-shards={}: more than {} parts of a batch", shards, sequence_shards, kMostParts);
   });
   f("reduce", reduce,
-    "how processes add gradients: exact, the same bits for any number of them, or fast, by the library's own sum")
+    "how processes add gradients: exact gives the same bits for any number of processes, fast uses the sum of MPI or "
+    "NCCL")
       .one_of({"exact", "fast"});
   f("processes", processes,
-    "how they find each other: mpi, none, or auto: by MPI if mpirun or srun started this one; nccl: by MPI, and then "
-    "the gradients of cards go from card to card by NVIDIA's NCCL")
+    "how processes find each other: by MPI, not at all, or auto: by MPI if mpirun or srun started this one; nccl: by "
+    "MPI, and gradients then go from card to card by NVIDIA's NCCL")
       .one_of({"auto", "none", "mpi", "nccl"})
       .command_line_only();
   f("process-timeout", process_timeout, "seconds that a process waits for the others before it gives up")
@@ -59,10 +59,12 @@ void RunOptions::fields(Fields& f) {
       .free_on_resume();
   f("device", device, "cpu, cuda or cuda:N; several processes of a machine take one card each where it is cuda");
   f("precision", precision,
-    "bf16: models store activations in bf16; bf16, or on a card tf32: type of the factors of matrix products")
+    "bf16: store activations in bf16 and round the factors of matrix products to it; tf32, on a card: round the "
+    "factors of matrix products to TF32")
       .one_of({"f32", "tf32", "bf16"});
   f("debug-sync", debug_sync, "on a card, wait after every op, so that an error names its op").of_invocation();
-  f("graphs", graphs, "on a card, replay whole steps whose shapes occur again; results are the same").free_on_resume();
+  f("graphs", graphs, "on a card, record steps as CUDA graphs and replay them where shapes recur; results are the same")
+      .free_on_resume();
   f("checkpoint-every", checkpoint_every,
     "minutes between extra checkpoints, besides those at evaluations; 0: none; results do not depend on it")
       .at_least(0)
@@ -71,14 +73,15 @@ void RunOptions::fields(Fields& f) {
   f("data", data, "folder of the data sets").free_on_resume();
   f("out", out, "folder of the run, or of several runs; default runs/EXPERIMENT/NAME").of_invocation();
   f("resume", resume,
-    "continue the run in the run folder, bit for bit; with --steps=N to N steps in all; =auto: where there is one, "
-    "else start")
+    "continue the run in the run folder, bit for bit; with --steps=N up to N steps in all; =auto: continue if there is "
+    "one, otherwise start")
       .one_of({"true", "false", "auto"})
       .command_line_only();
   f("evaluate", evaluate, "measure the best model of this run folder again, on validation and test; trains nothing")
       .command_line_only();
   f("predict", predict,
-    "write the answer of this run's best model to each test example, into the folder or to --out; trains nothing")
+    "write what the best model of this run folder answers to each test example, into the folder or to --out; trains "
+    "nothing")
       .command_line_only();
   f("quiet", quiet, "print warnings and errors only").of_invocation();
   f("log-level", log_level, "how much to print").one_of({"error", "warning", "info", "debug"}).of_invocation();
@@ -91,11 +94,12 @@ void RunOptions::fields(Fields& f) {
 
 void RunOptions::length_fields(Fields& f) {
   f("group-by-length", group_by_length,
-    "batches of texts of similar length: in a random order, the examples of 50 batches are sorted by length, and the "
-    "batches change places. Less padding, so faster steps; the batches are no longer random samples");
+    "make batches of texts of similar length, by sorting the examples of every 50 batches by length and shuffling the "
+    "batches. There is less padding, so steps are faster, but batches are no longer random samples");
   f("pad-to-multiple-of", pad_to_multiple_of,
-    "round the length of each batch up to a multiple, but not above the longest that is allowed: a card records a step "
-    "for each length, so a few lengths, as of 64, are faster there than many")
+    "round the length of each batch up to a multiple of this, but not above the longest that is allowed. A card "
+    "records "
+    "a step for each length, so few lengths are faster there than many; try 64")
       .at_least(1);
 }
 

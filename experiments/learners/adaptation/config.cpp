@@ -15,26 +15,26 @@
 namespace bochner {
 
 void AdaptationConfig::fields(Fields& f) {
-  f("method", method, "what is trained, and what is added or replaced: see the README").one_of(method_names());
+  f("method", method, "what is trained, and what is added or replaced; the README explains the methods")
+      .one_of(method_names());
   f("from-scratch", from_scratch, "new weights for the model that config.json describes");
   attention_blocks_field(f, attention_blocks);
   f("train-pooler", train_pooler, "train the pooler, too, where the method leaves it as it is");
-  f("new-pooler", new_pooler,
-    "begin with new weights of the pooler that is trained or replaced, not with those of --pretrained");
-  f("dropout", dropout, "everywhere in the model; -1: as config.json says").at_least(-1).below(1);
-  f("activation", activation, "what SNNK layers stand for").one_of(snnk_activations());
+  f("new-pooler", new_pooler, "begin with a new pooler instead of the one in --pretrained");
+  f("dropout", dropout, "dropout everywhere in the model; -1: as config.json says").at_least(-1).below(1);
+  f("activation", activation, "activation that SNNK layers stand for").one_of(snnk_activations());
   SnnkConfig::fields(f);
   f("ridge", ridge,
-    "the matrix of bundle first gets its closed form on the training set, with this ridge; classes count as 0 and 1; "
-    "-1: it does not")
+    "first fit the matrix of bundle to the training set in closed form, with this ridge penalty; classes count as 0 "
+    "and 1; -1: do not")
       .at_least(-1);
-  f("top", top, "blocks whose feed-forward network is replaced, the last ones").at_least(0);
-  f("size", size, "of the vector between the two products of an adapter").at_least(1);
-  f("size-activation", size_activation, "of that vector").one_of({"relu", "gelu", "gelu_tanh"});
+  f("top", top, "number of blocks, the last ones, whose feed-forward network is replaced").at_least(0);
+  f("size", size, "bottleneck size of an adapter").at_least(1);
+  f("size-activation", size_activation, "activation in the bottleneck").one_of({"relu", "gelu", "gelu_tanh"});
   f("targets", targets,
-    "the matrices with an update, by the ends of their names in files: query, key, value, "
+    "matrices that get a low-rank update, by how their names in files end: query, key, value, "
     "attention.output.dense, intermediate.dense, output.dense, pooler.dense; dense: all that end so");
-  f("rank", rank, "of the update").at_least(1);
+  f("rank", rank, "rank of the update").at_least(1);
   f("alpha", alpha, "the update is alpha / rank times B A").above(0);
   only_by_method(f);
   const auto activation_is = [this, &adapter = f.at("adapter")](const auto& holds) {

@@ -36,22 +36,22 @@ void ModelConfig::fields(Fields& f) {
   f("hidden", hidden, "hidden units of the feed-forward blocks").at_least(1);
   f("classifier", classifier, "hidden units of the classifier; 0: none").at_least(0);
   f("length", length,
-    "positions of the model, at least as many as the task's longest sequence has tokens; 0: as many. SKY's code rounds "
-    "them up to a power of two, and pads sequences to them (--model.pooling=mean-padded)")
+    "number of positions, at least the length of the task's longest sequence; 0: just that. SKY's code rounds it up to "
+    "a power of two and pads every sequence to it (--model.pooling=mean-padded)")
       .at_least(0);
   f("block", block, {{"pre-norm", Encoder::Block::pre_norm}, {"kl-released", Encoder::Block::kl_released}},
-    "kl-released takes the residual from the normalised input");
+    "kl-released takes the residual from the normalised input, as KL's code does");
   f("positions", positions,
     {{"learned", Encoder::Positions::learned},
      {"sinusoidal", Encoder::Positions::sinusoidal},
      {"rotary", Encoder::Positions::rotary},
      {"rotary-2d", Encoder::Positions::rotary_2d}},
-    "position encoding; rotary turns queries and keys, rotary-2d by the row and the column of a pixel");
+    "position encoding; rotary rotates queries and keys by their position, rotary-2d by a pixel's row and column");
   f("pixels", pixels, {{"tokens", Pixels::tokens}, {"intensity", Pixels::intensity}},
-    "vectors of an image's pixels: one for each grey level, as for words, or a linear map of the level");
+    "how pixels become vectors: by an embedding of each grey level, as of words, or by a linear map of the level");
   f("convolution", convolution,
-    "tokens, or pixels each way, that a convolution of the values spans, which is added to what attention gives: an "
-    "odd number; 0: none")
+    "width, in tokens or in pixels each way, of a depthwise convolution of the values that is added to attention's "
+    "output; an odd number; 0: none")
       .at_least(0);
   f("pooling", pooling,
     {{"mean", Encoder::Pooling::mean},
@@ -59,23 +59,23 @@ void ModelConfig::fields(Fields& f) {
      {"max", Encoder::Pooling::max},
      {"cls", Encoder::Pooling::cls},
      {"first", Encoder::Pooling::first}},
-    "mean-padded divides by the length that all are padded to, as SKY's code does; max takes the largest, number by "
-    "number");
+    "how the states of a sequence become one vector; mean-padded divides by the padded length, as SKY's code does; max "
+    "takes the largest element by element");
   f("pooled-batch-norm", pooled_batch_norm,
-    "give the vectors of sequences mean 0 and variance 1, number by number, over the batch, which then must not be one "
-    "of similar lengths (--group-by-length=false)");
+    "batch normalisation of the pooled vectors, for which batches must not be of similar lengths "
+    "(--group-by-length=false)");
   f("pair", pair, {{"arena", Encoder::Pair::arena}, {"skyformer", Encoder::Pair::skyformer}},
     "head on two sequences u, v: arena reads [u, v] with two hidden layers, skyformer [u, v, u v, u - v] with one");
   f("activation", activation, {{"gelu", Activation::gelu}, {"gelu-tanh", Activation::gelu_tanh}},
-    "of the feed-forward blocks; gelu-tanh is the approximation that the code of LRA has");
+    "activation of the feed-forward blocks; gelu-tanh is the approximation in LRA's code");
   f("norm-eps", norm_eps, "added to the variance in LayerNorm").above(0);
   f("init", init, {{"fan-in", Init::fan_in}, {"xavier", Init::xavier}, {"normal", Init::normal}}, "initial weights");
   f("projection-bias", projection_bias, "give the projections of attention a bias");
-  f("mask-token", mask_token, "have one more token, which hides others where the model learns to name them");
+  f("mask-token", mask_token, "have one more token, which hides others where the model learns to name hidden tokens");
   f("embedding-deviation", embedding_deviation, "standard deviation of initial embeddings").at_least(0);
   f("dropout", dropout, "dropout everywhere except in attention weights").at_least(0).below(1);
-  f("causal", causal, "a token sees no later ones");
-  f("recompute", recompute, "run blocks again in backward: less memory, more time");
+  f("causal", causal, "each token attends only to itself and to earlier ones");
+  f("recompute", recompute, "compute blocks again in the backward pass: less memory, more time");
   mechanism.fields(f, kOfModel);
   struct Others {
     MechanismConfig& mechanism;
