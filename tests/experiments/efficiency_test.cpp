@@ -228,12 +228,11 @@ TEST(Measurements, HelpOmitsWhatIsAlwaysRefused) {
   }
   for (const char* program : {BOCHNER_ATTENTION, BOCHNER_BERT})
     EXPECT_EQ(shown(program, all), Names{"seed"}) << program;
-  EXPECT_EQ(shown(BOCHNER_CONVERT, options_of_training({"seed", "preset", "task", "out"})), (Names{"seed", "preset"}));
   const Names parts = {"accumulate", "shards", "sequence-shards"};
   for (const char* program : {BOCHNER_GLUE, BOCHNER_MNIST, BOCHNER_PRETRAIN, BOCHNER_SIREN, BOCHNER_UCI, BOCHNER_VIT}) {
     EXPECT_EQ(shown(program, parts), (Names{"accumulate", "shards"})) << program;
   }
-  EXPECT_EQ(shown(BOCHNER_QPNN, parts), Names{});
+  for (const char* program : {BOCHNER_CONVERT, BOCHNER_QPNN}) EXPECT_EQ(shown(program, parts), Names{}) << program;
   for (const char* program : {BOCHNER_LRA, BOCHNER_SPARSITY}) EXPECT_EQ(shown(program, parts), parts) << program;
 }
 
@@ -248,7 +247,7 @@ TEST(Measurements, RefuseOptionsThatChangeNothingOrNeverEnd) {
                                                          {BOCHNER_ATTENTION, "--list", "--causal"},
                                                          {BOCHNER_APPROXIMATION, "--qkv=q"},
                                                          {BOCHNER_APPROXIMATION, "--task=spectral", "--text=t"},
-                                                         {BOCHNER_CONVERT, "--out=a"},
+                                                         {BOCHNER_CONVERT, "--accumulate=2"},
                                                          {BOCHNER_EFFICIENCY, "--task=model", "--causal"},
                                                          {BOCHNER_EFFICIENCY, "--head-dim=8", "--dim=64"},
                                                          {BOCHNER_EFFICIENCY, "--against=head-dim", "--head-dim=8"},
