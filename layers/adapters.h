@@ -1,5 +1,5 @@
-// What is added to a pretrained network and trained in its place: adapters behind its layers, and updates of low rank
-// of its matrices. Both leave the network as it is at first. SNNK's adapter is in layers/snnk/blocks.h.
+// Modules that are added to a pretrained network and trained instead of it: adapters after its layers, and low-rank
+// updates of its matrices. Both leave the network as it is at first. SNNK's adapter is in layers/snnk/blocks.h.
 #pragma once
 
 #include "autograd/fused/bias_activation.h"
@@ -7,7 +7,7 @@
 
 namespace bochner {
 
-/// A module that stands behind a layer and in front of the residual.
+/// A module between a layer and the residual connection.
 class Adapter : public Module {
  public:
   using Module::Module;
@@ -16,7 +16,7 @@ class Adapter : public Module {
 };
 
 struct BottleneckOptions {
-  int64_t size = 48;  ///< of the vector between the two products
+  int64_t size = 48;  ///< of the bottleneck, between the two products
   Activation activation = Activation::gelu;
   double deviation = 0.01;  ///< of all initial weights; biases are 0
 };

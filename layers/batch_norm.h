@@ -10,8 +10,7 @@ namespace bochner {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  /// The share of the newest batch in the running statistics; without a value they are the plain mean over all batches
-  /// seen.
+  /// The weight of the newest batch in the running statistics; if unset, they are the plain mean over all batches seen.
   std::optional<double> momentum = 0.1;
   bool affine = true;  ///< scale by weight and shift by bias
 };

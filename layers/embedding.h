@@ -11,8 +11,8 @@ class Embedding : public Module {
   Embedding(Slot slot, int64_t entries, int64_t dim, double deviation, Generator& init);
   /// ids i64 (...) -> (..., dim)
   Variable forward(const Tensor& ids) const;
-  /// Token i is a sum of entries, codes[i] W, for many-hot inputs: codes (tokens, entries). If codes is undefined, as
-  /// above.
+  /// For many-hot inputs: token i is a sum of entries, codes[i] W, with codes (tokens, entries). If codes is undefined,
+  /// the same as above.
   Variable forward(const Tensor& ids, const Tensor& codes) const;
 
   Parameter& weight;  ///< (entries, dim)

@@ -1,4 +1,4 @@
-// Initial values of parameters. A weight has the shape (outputs, inputs), so fan_out, fan_in.
+// Initial values of parameters. A weight has the shape (outputs, inputs), that is, (fan_out, fan_in).
 #pragma once
 
 #include "engine/random.h"

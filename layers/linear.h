@@ -22,7 +22,7 @@ struct LinearOptions {
   double deviation = 0.02;
 };
 
-/// What a Linear computes in the same pass:
+/// What a Linear computes in the same pass as its product:
 ///   y = residual + dropout(LayerNorm(x) W^T + b)   or   y = dropout(relu(LayerNorm(x) W^T + b))
 struct LinearFusion {
   const LayerNorm* norm = nullptr;  ///< of x; null: none
@@ -39,23 +39,23 @@ class Linear : public Module {
   Variable forward(const Variable& x) const;
   Variable forward(const Variable& x, const LinearFusion& fusion, Context& context) const;
 
-  /// Adds an update of low rank to rows [begin, end) of the weight, as part `name` of this module.
+  /// Adds a low-rank update to rows [begin, end) of the weight, as part `name` of this module.
   void add_low_rank(const std::string& name, int64_t begin, int64_t end, const LowRankOptions& options,
                     Generator& init);
   bool has_updates() const { return !updates_.empty(); }
-  /// y + what the updates make of x, which costs no product with the whole weight, neither here nor in backward.
+  /// y plus the updates applied to x, without a product with the whole weight, here or in backward.
   /// x (..., inputs), y (..., outputs)
   Variable with_updates(const Variable& x, const Variable& y) const;
   /// Adds the updates to the weight and removes them.
   void merge_updates();
 
-  /// The bias, undefined without one.
+  /// The bias; undefined if there is none.
   Variable bias_or_none() const { return bias == nullptr ? Variable() : *bias; }
   int64_t inputs() const { return weight.shape()[1]; }
   int64_t outputs() const { return weight.shape()[0]; }
 
   Parameter& weight;  ///< (outputs, inputs)
-  Parameter* bias;    ///< (outputs), null without one
+  Parameter* bias;    ///< (outputs); null if there is none
 
  private:
   struct Update {

@@ -3,8 +3,8 @@
 //   const CrossEntropyLoss loss{.smoothing = 0.1};
 //   tape.backward(loss(model.forward(ids, mask, context), labels));
 //
-// Definitions and defaults are PyTorch's, but no label is ignored unless it is named, and a mean over nothing is 0. A
-// mean goes through the fused op of autograd/fused where there is one.
+// Definitions and defaults are PyTorch's, except that no label is ignored unless it is named, and that a mean over
+// nothing is 0. A mean uses the fused op of autograd/fused if there is one.
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ struct BinaryCrossEntropyLoss {
   Variable operator()(const Variable& logits, const Tensor& targets) const;
 };
 
-/// (x - t)^2; targets of the same shape, and differentiated too.
+/// (x - t)^2; targets have the same shape and get a gradient, too.
 struct MeanSquaredErrorLoss {
   Reduction reduction = Reduction::mean;
   Variable operator()(const Variable& x, const Variable& targets) const;

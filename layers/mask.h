@@ -8,7 +8,7 @@ namespace bochner {
 struct Mask {
   Tensor keys;          ///< bool (batch, length), true at real tokens; undefined: every key is real
   bool causal = false;  ///< query i sees keys 0 ... i only
-  int64_t first = 0;    ///< place of the first token in its sequence, of which these may be a slice
+  int64_t first = 0;    ///< position of the first token in its sequence, of which these may be a slice
 };
 
 }  // namespace bochner

@@ -1,6 +1,6 @@
 // The policy of mixed precision. With Precision::bf16 (engine/precision.h) a model stores in bf16 what grows with the
-// number of tokens or rows: activations, from the end of the embedding to the pooling of tokens, of a plain network
-// from its input to its output layer, and their gradients. Parameters, their gradients, the optimizer's state,
+// number of tokens or rows: activations and their gradients, from the output of the embedding to the pooling of tokens,
+// or in a plain network from its input to its output layer. Parameters, their gradients, the optimizer's state,
 // statistics (means and deviations of LayerNorm, log-sum-exp, the sums and maxima of kernel attention), the head and
 // the loss are f32, and so are all sums within an op.
 //
@@ -19,8 +19,8 @@
 
 namespace bochner {
 
-/// x in the type in which activations are stored: under Precision::bf16, f32 becomes bf16 if the device can; otherwise
-/// x itself.
+/// x in the type in which activations are stored: under Precision::bf16, f32 becomes bf16 if the device supports it;
+/// otherwise x itself.
 Variable as_stored(const Variable& x);
 /// x in the type for computing: bf16 becomes f32; otherwise x itself.
 Variable as_computed(const Variable& x);

@@ -40,10 +40,10 @@ struct Context {
   /// Number of the training step. Forward passes of one step, such as those of a dual encoder, have the same number and
   /// the same random features. If it is not set, each forward pass counts as a step.
   int64_t step = kEachForward;
-  /// Where a batch is taken in parts, the noise that all of them share, such as random features; otherwise `generator`
-  /// is that of everything.
+  /// If a batch is processed in parts: the generator of the noise that all parts share, such as random features. If
+  /// null, all noise comes from `generator`.
   Generator* shared = nullptr;
-  /// Where inputs are a slice of their sequences (engine/comm/sequence_slices.h); null: they are whole.
+  /// Set if the inputs are slices of their sequences (engine/comm/sequence_slices.h); null: they are whole.
   SequenceSlice* slice = nullptr;
 
   Generator& of_all_examples() const { return shared != nullptr ? *shared : generator; }
@@ -52,7 +52,7 @@ struct Context {
 class Module {
  public:
   explicit Module(Slot slot = {});
-  /// Its parent, if there still is one, forgets it.
+  /// Removes it from its parent, if there still is one.
   virtual ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
@@ -73,9 +73,9 @@ class Module {
   void to(Device device, DType dtype);
   /// Number of trainable values.
   int64_t parameter_count();
-  /// Of all parameters and buffers, in their types.
+  /// The size of all parameters and buffers, each in its type.
   int64_t bytes();
-  /// Makes the parameters below get no gradient, or get one again.
+  /// Sets whether the parameters below get a gradient.
   void set_trainable(bool trainable);
   void clear_gradients();
 

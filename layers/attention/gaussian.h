@@ -1,4 +1,4 @@
-// Gaussian kernel attention (SKY §4.1) that never writes its weights, and the Nystrom methods' inverse.
+// Gaussian kernel attention (SKY §4.1) that never stores its weights, and the inverse that the Nystrom methods use.
 #pragma once
 
 #include "layers/attention/mechanism.h"
@@ -6,7 +6,7 @@
 namespace bochner {
 
 /// O_i = sum_j exp(-|q_i - k_j|^2 / 2) v_j over real keys, (B, H, Lq, D), (B, H, Lk, D), (B, H, Lk, E)
-/// -> (B, H, Lq, E); causal: over j <= i. Streaming: the scores are never written.
+/// -> (B, H, Lq, E); causal: over j <= i. Streaming: the scores are never stored.
 Variable gaussian_attention(const Variable& Q, const Variable& K, const Variable& V, const Tensor& keys, bool causal);
 
 /// The identity matrix (n, n).
@@ -17,8 +17,8 @@ Tensor identity(int64_t n, DType dtype, Device device);
 ///   V <- V (13 I - A V (15 I - A V (7 I - A V))) / 4
 ///
 /// from V = A^T / s (Razavi et al., 2014; SKY §4.4, Nystromformer Eq. 11). Singular values far below s are hardly
-/// inverted: after 6 iterations lambda = 0.05 is at 94 %, and 0.01 at 11 %. This damping is part of the models. s
-/// (broadcasts to A) must be at least the square of A's largest singular value.
+/// inverted: after 6 iterations a lambda of 0.05 has reached 94 % of its inverse, and one of 0.01 only 11 %. This
+/// damping is part of the models. s (broadcasts to A) must be at least the square of A's largest singular value.
 Variable iterative_inverse(const Variable& A, const Variable& s, int64_t iterations);
 
 }  // namespace bochner

@@ -1,4 +1,4 @@
-// Kernel attention: a spectral distribution times a feature map. Linear in the length:
+// Kernel attention: a feature map with frequencies from a spectral distribution. Its cost is linear in the length:
 //   O_i = phi(q_i)^T S / (phi(q_i)^T z),  S = sum_j phi(k_j) v_j^T,  z = sum_j phi(k_j)
 #pragma once
 
@@ -12,12 +12,12 @@ namespace bochner {
 
 class KernelAttention : public Mechanism {
  public:
-  /// What is done to the inputs before the map, and how its features are scaled.
+  /// What is done to the inputs before the feature map, and how the features are scaled.
   struct Inputs {
-    double power = 0;            ///< x D^-power; 1/4 makes q . k into q . k / sqrt(D)
-    bool sees_padding = false;   ///< masks of keys are ignored
-    bool zeros_padding = false;  ///< padded keys and their values are 0, and their weights count in the sum
-    double draws = 0;            ///< n: the map's features are over sqrt(n); 0: FeatureMap::draws() of its frequencies
+    double power = 0;            ///< x is multiplied by D^-power; 1/4 turns q . k into q . k / sqrt(D)
+    bool sees_padding = false;   ///< key masks are ignored
+    bool zeros_padding = false;  ///< padded keys and values are set to 0, and their weights count in the sum
+    double draws = 0;            ///< n: features are divided by sqrt(n); 0: FeatureMap::draws() of the frequencies
   };
   /// `distribution` builds the frequencies as a child of this module; empty: the map acts on x itself.
   using MakeDistribution = std::function<std::unique_ptr<SpectralDistribution>(Slot)>;

@@ -1,5 +1,5 @@
-// What the kernel attentions share: products of a feature map (engine/ops/features/feature_map.h) and a distribution of
-// frequencies (layers/spectral). Those of PERF (performer.cpp) and KL (learnt_kernels.cpp) differ in nothing else.
+// What the kernel attentions share. Each combines a feature map (engine/ops/features/feature_map.h) with a distribution
+// of frequencies (layers/spectral); those of PERF (performer.cpp) and KL (learnt_kernels.cpp) differ in nothing else.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@
 
 namespace bochner::kernel_family {
 
-/// Q and K times D^(-1/4), so that q . k is what softmax takes the exponential of.
+/// Multiplies Q and K by D^(-1/4), so that q . k is the score of softmax attention.
 inline constexpr KernelAttention::Inputs kScaled{.power = 0.25};
 
-/// Options that all of them have.
+/// The options that all of them have.
 struct SumOptions : FusedKernels {
-  bool renormalise = true;  ///< without: PERF §D.3
-  /// Added to sums of weights, as in KL's released code. Sums of exponentials are those of the shifted ones, and
-  /// derivatives treat the shift as a constant; 0, as all papers write it, makes them exact. A query without keys gets
-  /// zeros.
+  bool renormalise = true;  ///< false: PERF §D.3
+  /// Added to the sums of weights, as in KL's released code. Where weights are exponentials, it is added to the sum of
+  /// the shifted ones, and derivatives treat the shift as a constant. With 0, as in all the papers, derivatives are
+  /// exact. A query without keys gets zeros.
   double denominator_eps = 0;
   void options(OptionList& list) {
     list("renormalise", renormalise, "divide by sums of weights");
@@ -28,7 +28,7 @@ struct SumOptions : FusedKernels {
   }
 };
 
-/// The attention of that map.
+/// The attention with that feature map.
 inline std::unique_ptr<Mechanism> product(Slot slot, const SumOptions& options, const FeatureMap& map,
                                           const KernelAttention::Inputs& inputs,
                                           const KernelAttention::MakeDistribution& frequencies) {

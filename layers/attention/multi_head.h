@@ -17,18 +17,18 @@ struct MultiHeadOptions {
   int64_t heads = 1;
   int64_t head_dim = 0;           ///< 0: dim / heads, which must divide
   LinearOptions projection = {};  ///< of Q, K, V and the output
-  int64_t rotary = 0;             ///< longest sequence of queries and keys to turn (layers/rotary.h); 0: none is
-  int64_t rotary_width = 0;       ///< pixels in a row, where tokens are turned by row and column
-  int64_t convolution = 0;        ///< tokens, or pixels each way, that a convolution of the values spans; 0: none
-  int64_t columns = 0;            ///< pixels in a row, where the convolution is one of images; 0: they are none
-  /// Called at each forward pass with the module's path and the mechanism's output O (batch, heads, length, dim): for
-  /// analyses of trained models.
+  int64_t rotary = 0;             ///< longest sequence for rotary positions (layers/rotary.h); 0: no rotary positions
+  int64_t rotary_width = 0;       ///< pixels in a row, for rotary positions by row and column
+  int64_t convolution = 0;        ///< size of a convolution of the values, in tokens or in pixels each way; 0: none
+  int64_t columns = 0;            ///< pixels in a row, for a convolution over images; 0: not over images
+  /// Called in each forward pass with the module's path and the mechanism's output O (batch, heads, length, dim), to
+  /// analyse trained models.
   std::function<void(const std::string& path, const Tensor& O)> watch = {};
 };
 
 /// O = concat_h(attend(n Wq_h, n Wk_h, n Wv_h)) Wo  (Vaswani et al., 2017, §3.2.2), n = LayerNorm(x) or x,
-/// y = residual + dropout(O): the norm and the residual of a block as `fusion` says. With a convolution, which has a
-/// filter for each number of a token, and V = n Wv of all heads:
+/// y = residual + dropout(O): the norm and the residual of the block, as `fusion` says. With a convolution, which has
+/// one filter per channel, and V = n Wv of all heads:
 ///
 ///   O = (concat_h(attend(...)) + conv(V)) Wo
 ///
@@ -40,14 +40,14 @@ class MultiHeadAttention : public Module {
   /// x (batch, length, dim) -> (batch, length, dim)
   Variable forward(const Variable& x, const Mask& mask, Context& context, const LinearFusion& fusion = {}) const;
 
-  /// What the mechanism reads: Q, K and V, each (batch, heads, length, head size).
+  /// The inputs of the mechanism: Q, K and V, each (batch, heads, length, head size).
   std::vector<Variable> heads_of(const Variable& x, const Mask& mask, Context& context,
                                  const LinearFusion& fusion = {}) const;
-  /// What the mechanism weighs values by, w_ij with O_i = sum_j w_ij v_j: (batch, heads, length, length), in f32. They
-  /// are its output for unit vectors as values.
+  /// The attention weights w_ij, with O_i = sum_j w_ij v_j: (batch, heads, length, length), in f32. They are the
+  /// mechanism's output when the values are unit vectors.
   Variable weights(const Variable& x, const Mask& mask, Context& context) const;
 
-  // To add updates of low rank to a pretrained one.
+  // For adding low-rank updates to pretrained attention.
 
   Linear& qkv() { return qkv_; }  ///< rows: all of Q, all of K, all of V, each head by head
   Linear& out() { return out_; }

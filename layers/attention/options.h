@@ -1,6 +1,6 @@
-// The options of mechanisms. Each mechanism has a struct of its own, which lists its options (engine/option.h); what
-// several of them have is described here once, and they include it: struct Options : Joined<FeatureCount,
-// VersionOption>.
+// The options of mechanisms. Each mechanism has its own struct, which lists its options (engine/option.h). Options that
+// several mechanisms have are described here once, and their structs derive from them: struct Options :
+// Joined<FeatureCount, VersionOption>.
 #pragma once
 
 #include <fmt/core.h>
@@ -16,18 +16,19 @@
 
 namespace bochner {
 
-/// A struct of several, whose options are those of all.
+/// Several structs in one, with the options of all.
 template <class... Parts>
 struct Joined : Parts... {
   void options(OptionList& list) { (Parts::options(list), ...); }
 };
 
-/// Of the sizes that a file from outside may ask for.
+/// The largest size that a file from outside may ask for.
 inline constexpr double kMostOfASize = 1 << 20;
 
-/// M, the papers' number of random features: frequencies, the rows of Omega. For a mixture it counts those of all
-/// Gaussians together, where KL counts those of one (Eq. 5, Table 1). The map phi has F = 2 M rows if it makes a pair
-/// of each frequency. For other mechanisms M is the number of landmarks or of projected positions.
+/// M, the papers' number of random features: the number of frequencies, which are the rows of Omega. For a mixture it
+/// counts those of all Gaussians together, whereas KL counts those of one (Eq. 5, Table 1). The map phi has F = 2 M
+/// rows if it makes a pair of features from each frequency. For other mechanisms M is the number of landmarks or of
+/// projected positions.
 struct FeatureCount {
   int64_t features = 128;
   void options(OptionList& list) {
@@ -37,8 +38,8 @@ struct FeatureCount {
   }
 };
 
-/// When random features are drawn anew. KL draws every 100 steps, and its released code for each batch of an
-/// evaluation, too; PERF draws "periodically".
+/// When random features are redrawn. KL redraws them every 100 steps, and its released code also for each batch of an
+/// evaluation; PERF redraws them "periodically".
 struct Redraws {
   int64_t redraw = 100;
   bool redraw_in_evaluation = false;
@@ -50,8 +51,8 @@ struct Redraws {
   }
 };
 
-/// Where a paper and released code differ, which of them a mechanism follows. `skyformer` is the variant that the code
-/// of SKY ran beside Skyformer; a mechanism that this code does not have follows its paper then.
+/// Which of them a mechanism follows where its paper and the released code differ. `skyformer` is the variant that
+/// SKY's code ran alongside Skyformer; a mechanism that SKY's code lacks then follows its paper.
 enum class Version : unsigned char { paper, released, skyformer };
 struct VersionOption {
   Version as = Version::paper;
@@ -62,7 +63,7 @@ struct VersionOption {
          "which to follow where the paper and released code differ; skyformer: the variant that SKY's code ran");
   }
 };
-/// Of mechanisms whose released variant is that of SKY's code, so that both names mean the same.
+/// For mechanisms whose released variant is the one in SKY's code, so that both names mean the same.
 struct SkyVersionOption : VersionOption {
   bool released() const { return as != Version::paper; }
 };
@@ -134,8 +135,8 @@ using Settings = std::vector<Setting>;
 ///   MechanismOptions performer("performer", {{"features", 64}, {"redraw", 0}});
 class MechanismOptions {
  public:
-  /// The mechanism of that name and its defaults, changed by the settings. An Error names the nearest mechanism or
-  /// option where there is none of a name, or the option, the value and the range.
+  /// The mechanism of that name with its default options, changed by the settings. An Error names the nearest mechanism
+  /// or option if a name is unknown, or the option, the value and the range.
   MechanismOptions(const std::string& mechanism, const Settings& settings = {});
   MechanismOptions(const char* mechanism, const Settings& settings = {})
       : MechanismOptions(std::string(mechanism), settings) {}
@@ -147,20 +148,20 @@ class MechanismOptions {
   }
 
   const std::string& name() const { return name_; }
-  /// Options whose values are those of this object, which must outlive the list and must not move.
+  /// The options, which refer to the values in this object: it must outlive the list and must not move.
   OptionList list();
   std::vector<std::string> names() const;
   bool has(std::string_view option) const;
-  /// The value, as text; an Error where the mechanism has no such option.
+  /// The value, as text; an Error if the mechanism has no such option.
   std::string text(std::string_view option) const;
 
-  /// An Error where the mechanism has no such option or the value is out of its range.
+  /// An Error if the mechanism has no such option or the value is out of range.
   MechanismOptions& set(const Setting& setting);
   template <class T>
   MechanismOptions& set(std::string option, const T& value) {
     return set(Setting(std::move(option), value));
   }
-  /// Sets those that the mechanism has, and ignores the others.
+  /// Sets the options that the mechanism has, and ignores the others.
   MechanismOptions& set_known(const Settings& settings);
   /// Sets the length of the longest sequence if the mechanism has this option and it is still 0.
   MechanismOptions& set_default_length(int64_t length);

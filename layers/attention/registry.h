@@ -1,4 +1,4 @@
-// Attention mechanisms of another project beside those of this one.
+// Adds attention mechanisms of another project to those of this one.
 //
 //   void describe_cauchy(Mechanisms& list) { list.push_back({.name = "cauchy", ...}); }   // as in docs/5_mechanism.md
 //   int main() {
@@ -10,8 +10,8 @@
 
 namespace bochner {
 
-/// Adds what `describe` appends to a list, behind the others. Call it at the start of the program: mechanisms that were
-/// looked up before may move. An Error if a name is taken.
+/// Adds the mechanisms that `describe` appends to a list, after all others. Call it at the start of the program:
+/// mechanisms that were looked up before may move. An Error if a name is taken.
 void add_mechanisms(const std::function<void(Mechanisms&)>& describe);
 
 }  // namespace bochner
