@@ -1,5 +1,5 @@
-// The block of a Transformer, attention and a feed-forward network with their norms and residuals, and stacks of such
-// blocks: what Encoder, Bert and Vit have in common.
+// The Transformer block (attention and a feed-forward network with their norms and residuals) and stacks of such
+// blocks, which Encoder, Bert and Vit share.
 #pragma once
 
 #include <deque>
@@ -28,20 +28,20 @@ struct BlockOptions {
   MultiHeadOptions attention = {};
   Activation activation = Activation::gelu;
   LinearOptions linear = {};  ///< initial values of the feed-forward network
-  double dropout = 0.1;       ///< behind attention, and behind the second product of the feed-forward network
-  double hidden_dropout = 0;  ///< behind the activation
+  double dropout = 0.1;       ///< after attention, and after the second product of the feed-forward network
+  double hidden_dropout = 0;  ///< after the activation
   double norm_eps = 1e-5;
 };
 
-/// Numbers of blocks from a text such as `8-11` or `0,2,5-7`, in order, each once. An Error names what is not a number,
-/// or not that of one of `count` blocks.
+/// The numbers of the blocks in a text such as `8-11` or `0,2,5-7`, in order, each once. An Error names what is not a
+/// number, or not the number of one of `count` blocks.
 std::vector<int64_t> block_numbers(std::string_view text, int64_t count);
-/// `count` blocks like this one. Where `with` is not empty, only those blocks have its attention, and the others have
+/// `count` blocks like `block`. If `with` is not empty, only the blocks in it have this attention, and the others have
 /// `other`.
 std::vector<BlockOptions> blocks_like(const BlockOptions& block, int64_t count, const std::vector<int64_t>& with = {},
                                       const MechanismOptions& other = "softmax");
 
-/// x + W2 act(W1 LayerNorm(x)), with dropout behind the activation and behind the second product; without norm,
+/// x + W2 act(W1 LayerNorm(x)), with dropout after the activation and after the second product; without norm,
 /// x + W2 act(W1 x).
 class FeedForward : public Module {
  public:
@@ -71,18 +71,19 @@ class TransformerBlock : public Module {
   /// (batch, length, dim) -> the same
   Variable forward(const Variable& x, const Mask& mask, Context& context) const;
 
-  // What is changed in a pretrained block, before an optimizer holds its parameters.
+  // Changes to a pretrained block, to be made before an optimizer holds its parameters.
 
   using MakeAdapter = std::function<std::unique_ptr<Adapter>(Slot)>;
-  /// x + adapter(half(x)) in the place of x + half(x).
+  /// x + adapter(half(x)) instead of x + half(x).
   void adapt_attention(const MakeAdapter& make) { attention_adapter_ = make(sub("attention_adapter")); }
   void adapt_feed_forward(const MakeAdapter& make) { feed_forward_adapter_ = make(sub("feed_forward_adapter")); }
   MultiHeadAttention& attention() { return attention_; }
-  /// Null where an SNNK layer took its place.
+  /// Null if an SNNK layer has replaced it.
   FeedForward* feed_forward() { return feed_forward_.get(); }
-  /// An SNNK layer in the place of the feed-forward network's first product and activation (SNNK Appendix J.4).
+  /// Replaces the feed-forward network's first product and activation by an SNNK layer (SNNK Appendix J.4).
   void replace_feed_forward(const SnnkOptions& options, Generator& init);
-  /// Makes one matrix of that layer and the product behind it (SNNK 3.3), which is exact. False where there is none.
+  /// Bundles that layer and the product after it into one matrix (SNNK 3.3), which is exact. False if there is no such
+  /// layer.
   bool bundle_feed_forward();
 
  private:
@@ -97,18 +98,18 @@ class TransformerBlock : public Module {
   LayerNorm norm1_;
   MultiHeadAttention attention_;
   LayerNorm norm2_;
-  std::unique_ptr<FeedForward> feed_forward_;  ///< null where the next one took its place
+  std::unique_ptr<FeedForward> feed_forward_;  ///< null if snnk_ or bundle_ has replaced it
   std::unique_ptr<SnnkFeedForward> snnk_;
-  std::unique_ptr<Bundle> bundle_;  ///< in the place of snnk_
+  std::unique_ptr<Bundle> bundle_;  ///< replaces snnk_
   std::unique_ptr<Adapter> attention_adapter_, feed_forward_adapter_;
 };
 
-/// Blocks one after the other, named 0, 1, ...
+/// A stack of blocks, named 0, 1, ...
 class TransformerBlocks : public Module {
  public:
   /// One block for each of `options`. `recompute`: each runs again in backward instead of keeping its activations.
   TransformerBlocks(Slot slot, const std::vector<BlockOptions>& options, bool recompute, Generator& init);
-  /// (batch, length, dim) -> the same. `states`, where given, receives x and then what each block makes of it.
+  /// (batch, length, dim) -> the same. `states`, if given, receives x and then the output of each block.
   Variable forward(const Variable& x, const Mask& mask, Context& context,
                    std::vector<Variable>* states = nullptr) const;
   std::deque<TransformerBlock>& all() { return blocks_; }

@@ -22,7 +22,7 @@ struct MlpOptions {
   /// In place of hidden layer number `snnk_layer`, counted from 0.
   std::optional<SnnkOptions> snnk = {};
   int snnk_layer = 1;
-  /// Its initial weights; spread: U(+-1 / sqrt(features)), like those of a Linear with so many inputs. Psi of ReLU
+  /// Its initial weights; spread: U(+-1 / sqrt(features)), like those of a Linear with that many inputs. Psi of ReLU
   /// features is positive, so that all outputs begin nearly alike.
   SnnkStart snnk_start = SnnkStart::psi;
 };

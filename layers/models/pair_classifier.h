@@ -28,7 +28,7 @@ class PairHead : public Module {
   std::unique_ptr<Linear> classes_;
 };
 
-/// Pairs of token ids to class scores. In checkpoints the trunk's names stand alone, the head's begin with
+/// From pairs of token ids to class scores. In checkpoints, the trunk's names have no prefix, and the head's begin with
 /// `classifier`, as in SequenceClassifier.
 class PairClassifier : public Module {
  public:
@@ -36,7 +36,7 @@ class PairClassifier : public Module {
   /// ids i64 (batch, 2, length); mask bool (batch, 2, length), true at real tokens, undefined: all. -> (batch, classes)
   Variable forward(const Tensor& ids, const Tensor& mask, Context& context) const;
   const EncoderOptions& options() const { return trunk_.options(); }
-  /// What the trunk gives for both sequences of all pairs, (2 batch, places, dim): those of pair i are 2 i and 2 i + 1.
+  /// The trunk's output for both sequences of all pairs, (2 batch, places, dim): those of pair i are 2 i and 2 i + 1.
   Encoder::States states(const Tensor& ids, const Tensor& mask, Context& context) const;
 
  private:

@@ -12,15 +12,15 @@ namespace bochner::peft {
 
 constexpr std::string_view kModel = "base_model.model.";  ///< before every name in PEFT's files
 
-/// As PEFT compares: `name` is `end`, or ends so behind a dot.
+/// PEFT's comparison: whether `name` is `end`, or ends in a dot and `end`.
 bool ends_as(std::string_view name, std::string_view end);
 bool is_any(std::string_view name, const std::vector<std::string>& ends);
-/// Whether a tensor belongs to one of these modules: a part of its name, from the first on, ends so.
+/// Whether a tensor belongs to one of these modules: its name, cut off at some dot, ends as one of them.
 bool is_within(std::string_view name, const std::vector<std::string>& modules);
 
-/// The name of a module or a tensor in PEFT, from that or from the one in files of models.
+/// The name of a module or a tensor in PEFT, given that name or the one in model files.
 std::string name_in_peft(const PretrainedModel& model, std::string name);
-/// A name of a tensor, however it is spelled: what is compared.
+/// The form in which names of tensors are compared, however they are spelled.
 std::string plain_name(const PretrainedModel& model, std::string_view name);
 
 /// A matrix that may have an update: rows of a Linear.
@@ -35,7 +35,7 @@ struct Target {
 std::vector<Target> targets_of(PretrainedModel& model);
 /// Whether a module, by its plain_name, is one of them.
 bool is_target(PretrainedModel& model, const std::string& module);
-/// Whether matrices of some model are called so: the last part of the name is one of theirs.
+/// Whether some model has matrices with such a name: the last part of the name is one of theirs.
 bool may_be_target(std::string_view end);
 [[noreturn]] void refuse_target(const std::string& where, const std::string& end);
 bool is_targeted(const Target& target, const std::vector<std::string>& ends);

@@ -1,5 +1,5 @@
 // What BERT and ViT have in common besides their blocks: a pooler and a classifier, which read the state of the first
-// token, and how these and the blocks are changed when a pretrained model is fitted to another task (SNNK 4.3, 4.4).
+// token, and changes to these and to the blocks for fine-tuning on another task (SNNK 4.3, 4.4).
 //
 //   const Variable logits = model.class_scores(model.pool(states), context);
 #pragma once
@@ -20,38 +20,38 @@ class PretrainedModel : public Module {
   virtual std::string_view type() const = 0;
   /// Size of a token's state.
   virtual int64_t dim() const = 0;
-  /// Whether there are heads, that is outputs for a task: files then give the names of the trunk a prefix.
+  /// Whether there are heads, that is, outputs for a task: in files, the names of the trunk then have a prefix.
   virtual bool has_heads() const = 0;
   /// Outputs of the classifier; 0: there is none.
   virtual int64_t classes() const = 0;
   /// The names of the classes; empty: none.
   virtual const std::vector<std::string>& labels() const = 0;
-  /// For each class its row in the folder that load_pretrained read, whose order adapters (peft.h) have, too; empty:
-  /// the same order.
+  /// For each class, its row in the folder that load_pretrained read; adapters (peft.h) use the folder's order, too.
+  /// Empty: the same order.
   const std::vector<int64_t>& rows_in_folder() const { return rows_in_folder_; }
   void set_rows_in_folder(std::vector<int64_t> rows) { rows_in_folder_ = std::move(rows); }
 
-  /// What the classifier reads: tanh(W x_0 + b), from the state of the first token, in f32.
+  /// The input of the classifier: tanh(W x_0 + b), from the state x_0 of the first token, in f32.
   /// (batch, length, dim) -> (batch, dim)
-  /// Where pooler and classifier are bundled, Phi(x_0).  (batch, length, dim) -> (batch, features)
-  /// A ViT without pooler gives x_0; for BERT that is an Error.
+  /// If pooler and classifier are bundled, Phi(x_0).  (batch, length, dim) -> (batch, features)
+  /// A ViT without a pooler returns x_0; for BERT that is an Error.
   Variable pool(const Variable& x) const;
-  /// (batch, dim) -> (batch, classes). An Error where there is no classifier.
+  /// (batch, dim) -> (batch, classes). An Error if there is no classifier.
   Variable class_scores(const Variable& pooled, Context& context) const;
 
-  // What is changed in a pretrained model, before an optimizer holds its parameters.
+  // Changes to a pretrained model, to be made before an optimizer holds its parameters.
 
   virtual std::deque<TransformerBlock>& blocks() = 0;
-  Linear* pooler() { return pooler_.get(); }          ///< null where there is none
+  Linear* pooler() { return pooler_.get(); }          ///< null if there is none
   Linear* classifier() { return classifier_.get(); }  ///< likewise
-  /// The parameters of all but pooler and classifier, or what took their place.
+  /// All parameters except those of pooler and classifier, or of what replaced them.
   std::vector<Parameter*> trunk_parameters();
-  /// Puts an SNNK layer in the place of the pooler (SNNK §4.3.1). It starts from the weights of pooler and classifier.
+  /// Replaces the pooler by an SNNK layer (SNNK §4.3.1). It starts from the weights of pooler and classifier.
   void replace_pooler(const SnnkOptions& options, Generator& init);
-  /// Makes one matrix of every SNNK layer and the product behind it, of the pooler the classifier (SNNK 3.3), which is
-  /// exact. The scores stay as they are, up to rounding; false where there is no such layer.
+  /// Bundles every SNNK layer and the product after it, for the pooler the classifier, into one matrix (SNNK 3.3),
+  /// which is exact: the scores stay the same, up to rounding. False if there is no such layer.
   bool bundle();
-  /// W and b of the bundled pooler and classifier; null where they are not.
+  /// W and b of the bundled pooler and classifier; null if they are not bundled.
   Bundle* bundled_pooler() { return bundle_.get(); }
 
  protected:
@@ -64,7 +64,7 @@ class PretrainedModel : public Module {
 
  private:
   std::unique_ptr<SnnkPooler> snnk_pooler_;
-  std::unique_ptr<Bundle> bundle_;  ///< in the place of snnk_pooler_
+  std::unique_ptr<Bundle> bundle_;  ///< replaces snnk_pooler_
   std::vector<int64_t> rows_in_folder_;
 };
 

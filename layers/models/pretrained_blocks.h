@@ -1,4 +1,5 @@
-// What BERT and ViT have in common: how their options become those of blocks, all of whose weights are normal at first.
+// What BERT and ViT have in common: how their options become options of blocks. All weights are normally distributed at
+// first.
 #pragma once
 
 #include <vector>
@@ -13,7 +14,7 @@ LinearOptions normal_weights(const Options& options) {
   return {.init = LinearOptions::Init::normal, .deviation = options.deviation};
 }
 
-/// The blocks of `options`, of which those without its attention have softmax. `length` is that of the longest
+/// The blocks of `options`; those that do not have its attention have softmax. `length` is that of the longest
 /// sequence.
 template <class Options>
 std::vector<BlockOptions> pretrained_blocks(const Options& options, BlockOptions::Order order, int64_t length) {

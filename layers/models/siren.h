@@ -22,9 +22,9 @@ struct SirenOptions {
   int64_t hidden = 1;  ///< (width, width) layers between the first and the last
   enum class Activation : unsigned char { sin, tanh } activation = Activation::sin;
   double omega = 30;  ///< of every layer
-  /// In place of hidden layers.
+  /// SNNK layers in place of hidden layers.
   std::optional<SnnkOptions> snnk = {};
-  /// Which, counted from 0; none named: all.
+  /// Which hidden layers these are, counted from 0; empty: all.
   std::vector<int64_t> snnk_layers = {};
   /// What SNNK layers start as:
   ///   psi      Psi of the weights of the layer they stand for (SNNK C). An estimate from few features is mostly noise

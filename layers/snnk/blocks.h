@@ -16,7 +16,8 @@ struct AdapterOptions {
 };
 
 /// y = x + v * (A Phi(x)), with v = 0 at first, so that an adapter begins as the identity (Eqs. 21, 22). Its parameters
-/// are dim x features numbers of A and dim of v (the text of the paper counts (dim + 1) features). With `down`,
+/// are the dim x features numbers of A and the dim numbers of v (the text of the paper counts (dim + 1) features). With
+/// `down`,
 /// y = x + Linear(A Phi(x)), whose weight and bias begin as 0.
 class SnnkAdapter final : public Adapter {
  public:
@@ -39,9 +40,9 @@ class SnnkPooler : public Module {
   SnnkPooler(Slot slot, const Linear& pooler, const Linear& classifier, const SnnkOptions& options, Generator& init);
   /// (..., dim) -> (..., classes)
   Variable forward(const Variable& x) const { return scores(pooled(x)); }
-  /// forward in two halves: what the pooler gives (..., dim), ...
+  /// The first half of forward: the pooler's output (..., dim).
   Variable pooled(const Variable& x) const;
-  /// ... and the scores of that.
+  /// The second half: the scores from that output.
   Variable scores(const Variable& pooled) const;
   Bundle bundle(Slot slot = {}) const { return {std::move(slot), {&pooler_, &classifier_}}; }
 

@@ -40,9 +40,9 @@ class Bundle : public Module {
   /// dy/dx in closed form, without backpropagation: (n, inputs) -> (n, outputs, inputs)
   Tensor jacobian(const Tensor& x) const;
 
-  /// Sets W and b by ridge regression of Y (n, outputs) on Phi(X), X (n, inputs), taken in pieces of rows; from then on
-  /// the bundle has a bias. Returns the least sum of squares (RidgeFit::Solution). This needs no backpropagation (SNNK
-  /// J.3).
+  /// Sets W and b by ridge regression of Y (n, outputs) on Phi(X), X (n, inputs), processed in pieces of rows; from
+  /// then on the bundle has a bias. Returns the least sum of squares (RidgeFit::Solution). This needs no
+  /// backpropagation (SNNK J.3).
   double fit(const Tensor& X, const Tensor& Y, double ridge = 0);
 
   int64_t inputs() const;

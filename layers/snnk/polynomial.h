@@ -1,19 +1,20 @@
 // Random features of a power series, f(z) = sum_n a_n z^n (Kar & Karnick, 2012), and tanh by brute force (SNNK Appendix
-// L). They are kept because the paper shows that they lose (Table 3), and because they need no Fourier transform.
+// L). They are kept because the paper shows that they do worse (Table 3), and because they need no Fourier transform.
 //
 //   Phi_j(x) = sqrt(|a_n| / m_n) prod_(k = 1..n) r_k.(x, 1),   Psi_j(w, b) = sign(a_n) the same of (w, b)
 //
-// with r_k of random signs, for m_n of the m features, whose degree is n. SNNK splits f into two series of positive
+// with r_k of random signs, for the m_n of the m features that have degree n. SNNK splits f into two series of positive
 // coefficients with the same signs r; a sign on Psi's side does the same with one series.
 //
-// The paper draws the degree N of each feature, with P(n) ~ 2^-(n + 1) among those with a_n != 0, and has P(N) m in the
-// place of m_n. Here degrees are shared out: each feature in turn goes to the degree with the largest P(n) / m_n, and
-// first of all to each that has none, from the lowest. So m_n is about P(n) m, and depends on m and the coefficients
-// alone: features of any seed have the same shapes, and one takes the saved tensors of another. The mean of the
-// estimate is f as well, unless m is smaller than the number of degrees: then it is the sum of the first m terms. Its
-// variance is much smaller where |(x, 1)| |(w, b)| > 1, since high degrees then weigh most, and a drawn one is rare and
-// counts much. Where that is less than 1, a few features have several times the variance, as high degrees take some
-// that low ones need; with 64 it is the same.
+// The paper draws the degree N of each feature, with P(n) ~ 2^-(n + 1) among those with a_n != 0, and has P(N) m in
+// place of m_n. Here the features are divided among the degrees without drawing: first each degree gets one, from the
+// lowest on, and then each feature in turn goes to the degree with the largest P(n) / m_n. So m_n is about P(n) m and
+// depends only on m and the coefficients: tensors have the same shapes for every seed, and those saved with one seed
+// can be loaded with another. The mean of the estimate is f here, too, unless m is smaller than the number of degrees:
+// then it is the sum of the first m terms. The variance is much smaller where |(x, 1)| |(w, b)| > 1, since high degrees
+// then weigh most, and when degrees are drawn, a high one is rare and counts much. Where the product is less than 1, an
+// estimate from a few features has several times the variance, as high degrees take features that low ones need; with
+// 64 features it is the same.
 #pragma once
 
 #include "layers/snnk/two_tower_features.h"

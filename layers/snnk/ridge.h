@@ -25,8 +25,8 @@ class RidgeFit {
     Tensor bias;      ///< f64 (outputs); undefined without one
     double residual;  ///< sum_i |W phi_i + b - y_i|^2 + ridge |W|^2
   };
-  /// The minimiser for the rows so far. If there are several, as with ridge 0 and dependent features, the shortest
-  /// (W, b).
+  /// The minimiser for the rows so far. If there are several, as with ridge 0 and dependent features, the one with the
+  /// smallest norm of (W, b).
   Solution solve(double ridge = 0) const;
 
  private:

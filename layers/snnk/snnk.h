@@ -24,7 +24,7 @@ struct SnnkOptions {
   std::string activation = "relu";
   /// Universal random features of this measure, instead of the activation's own.
   std::optional<FourierMeasure> measure = {};
-  int64_t features = 32;    ///< m: entries of Phi, columns of W; of universal features even, two of each projection
+  int64_t features = 32;    ///< m: entries of Phi, columns of W; universal features: even, two per projection
   bool orthogonal = false;  ///< projections
   /// Inputs and weights are divided by inputs^(1/4) (SNNK H.2), so the layer stands for f(w.x / sqrt(inputs) + b).
   bool scale_inputs = false;
@@ -38,23 +38,24 @@ struct SnnkOptions {
   bool bias_coordinate = false;
 };
 
-/// What the weights of an SNNK layer begin as: Psi of those of a plain layer (SNNK C), or spread evenly, as a network
-/// draws those of its plain layers.
+/// How the weights of an SNNK layer are initialised: as Psi of the weights of a plain layer (SNNK C), or uniformly, as
+/// a network draws those of its plain layers.
 enum class SnnkStart : unsigned char { psi, spread };
 
 std::vector<std::string> snnk_activations();
 /// Whether layers for that activation have universal random features (universal.h).
 bool has_universal_features(const std::string& activation);
 
-/// Weights that are to be mapped overflow, as those of a deep network do that is bundled with few features.
+/// The weights to be mapped overflow, as happens in a deep network that is bundled with few features.
 class WeightsOverflow : public Error {
  public:
   using Error::Error;
 };
 
-/// The feature map of the options. `weights` (outputs, inputs), or undefined, are those that will be mapped, for the
-/// choice of A; WeightsOverflow where they have no finite mean square. `layer_inputs` are those of the layer that the
-/// map stands for, which scale_inputs counts, where the map has others, as in a bundled network.
+/// The feature map that the options describe. `weights` (outputs, inputs), or undefined, are the weights that will be
+/// mapped, from which A is chosen; WeightsOverflow if they have no finite mean square. `layer_inputs` is the number of
+/// inputs of the layer that the map stands for, which scale_inputs uses; give it if the map has another number, as in a
+/// bundled network.
 std::unique_ptr<TwoTowerFeatures> make_features(Slot slot, int64_t inputs, const SnnkOptions& options,
                                                 const Tensor& weights, Generator& init,
                                                 std::optional<int64_t> layer_inputs = {});

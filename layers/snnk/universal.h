@@ -21,7 +21,7 @@ struct UniversalOptions {
   FourierMeasure measure = FourierMeasure::cosine();
   int64_t features = 32;  ///< real ones, even: twice the number of projections m
   double A = 0;           ///< at most 0; optimal_A() is the best for given weights
-  /// 1 in the paper's experiments. E |product|^2 is least, as exp(t^2 |x|^2 + eta^2 |w|^2 / (1 - 8A)) is, where it is
+  /// 1 in the paper's experiments. E |product|^2 is smallest where exp(t^2 |x|^2 + eta^2 |w|^2 / (1 - 8A)) is: at eta =
   /// sqrt(2 pi xi |x| sqrt(1 - 8A) / |w|).
   double eta = 1;
   int64_t block = 1;        ///< projections that share a frequency (block-iid); 1: iid
@@ -34,7 +34,7 @@ struct UniversalOptions {
 };
 
 /// The A <= 0 that minimises E |product|^2, which is (with v = 1 - 8A >= 1, see variance())
-///   ((1 + v)^2 / 4v)^(d/2) exp(eta^2 |w|^2 / v) times what A does not touch;
+///   ((1 + v)^2 / 4v)^(d/2) exp(eta^2 |w|^2 / v) times factors without A;
 /// setting its derivative to 0: v^2 - (1 + q) v - q = 0, q = 2 eta^2 |w|^2 / d. Only the real side, w, matters.
 /// `square_norm` is eta^2 |w|^2, or its mean over several weights.
 double optimal_A(double square_norm, int64_t dim);
@@ -44,9 +44,8 @@ class UniversalFeatures : public TwoTowerFeatures {
   UniversalFeatures(Slot slot, int64_t inputs, UniversalOptions options, Generator& init);
 
   int64_t features() const override { return 2 * rows(); }
-  // weights(), variance() and A() belong to the frequencies and the A that the constructor had, which checkpoints do
-  // not hold. After load_state() with those of another draw, forward() is the other's, and weights() and variance() are
-  // an Error.
+  // weights(), variance() and A() use the frequencies and the A of the constructor, which checkpoints do not hold.
+  // After load_state() from another draw, forward() follows that draw, and weights() and variance() are an Error.
   Tensor weights(const Tensor& W, const Tensor& b) const override;
   std::unique_ptr<TwoTowerFeatures> after(Slot slot, const Tensor& W, const Tensor& b) const override;
   double A() const { return A_; }

@@ -10,7 +10,7 @@
 
 namespace bochner {
 
-/// How often frequencies are drawn anew.
+/// How often frequencies are redrawn.
 struct RedrawSchedule {
   int64_t interval = 100;      ///< training steps (Context::step) between draws; 0: never after the first
   bool in_evaluation = false;  ///< also at every forward pass of an evaluation
@@ -25,7 +25,7 @@ class SpectralDistribution : public Module {
     int64_t features;
     int64_t dim;
   };
-  /// An Error where there is less than one feature or dimension.
+  /// An Error if there is less than one feature or dimension.
   SpectralDistribution(Slot slot, const Sizes& sizes, RedrawSchedule schedule);
 
   /// The frequencies, with new noise from the context if the schedule says so, otherwise with the old

@@ -10,8 +10,8 @@ namespace bochner {
 /// N(0, I / sigma^2). P is the head size rounded up to a power of two; x is padded with zeros.
 ///
 /// Learnable diagonals start from such a draw (KL: FastFood-SGB; Appendix D.1: FastFood-S, where S alone learns, and
-/// fixed FastFood). Everything else is drawn again by the schedule. If S learns, G is drawn with
-/// |G| = sqrt P, so a new draw changes the directions of rows but not their lengths.
+/// fixed FastFood). Everything else is redrawn according to the schedule. If S learns, G is drawn with |G| = sqrt P, so
+/// a new draw changes the directions of rows but not their lengths.
 struct FastFoodOptions {
   enum class Learn : unsigned char { sgb, s, none };
   Learn learn = Learn::sgb;
