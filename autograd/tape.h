@@ -19,8 +19,8 @@
 
 namespace bochner {
 
-/// A named leaf with its gradient. Used in an expression, it is a Variable of the current tape, which keeps its
-/// address: it must neither move nor end before that tape does.
+/// A named leaf with its gradient. Used in an expression, it is a Variable of the current tape, which keeps the
+/// parameter's address: it must neither move nor be destroyed before that tape.
 struct Parameter {
   std::string name;  ///< dotted, set by the module that owns it
   Tensor value;
@@ -67,7 +67,7 @@ class Tape {
   /// sum_i dys_i . dy_i/dx for each x: the same with given gradients of the outputs.
   Gradients gradients(const std::vector<Variable>& ys, const Gradients& dys, const std::vector<Variable>& xs,
                       bool create_graph = false);
-  /// Is told of each parameter whose `grad` a backward pass has finished.
+  /// Called with each parameter whose `grad` a backward pass has finished.
   using Completed = std::function<void(Parameter&)>;
   /// Adds dy/dp to the `grad` of every trainable parameter p that y depends on; frees memory as it goes, so that the
   /// tape cannot be used again. Calls `completed`, if it is given, while the pass goes on.
@@ -144,8 +144,9 @@ Variable record(const char* op, Tensor output, std::initializer_list<const Varia
   return record(op, std::vector<Tensor>{std::move(output)}, inputs,
                 Backward([f = std::forward<F>(backward)](const Gradients& g) -> Gradients { return f(g[0]); }))[0];
 }
-/// The same for a fused op. `composed`, a function of `inputs` in ops on Variables, equals the op: second derivatives
-/// are its own. First ones are those of `backward`, a function of the output's gradient, a Tensor, and of `inputs`.
+/// The same for a fused op. `composed`, a function of `inputs` in ops on Variables, equals the op and provides the
+/// second derivatives. The first ones come from `backward`, a function of the output's gradient, a Tensor, and of
+/// `inputs`.
 template <class Composed, class F>
 Variable record_fused(const char* op, Tensor output, std::vector<Variable> inputs, Composed&& composed, F&& backward) {
   if (Tape::current() == nullptr) return output;

@@ -1,4 +1,4 @@
-// Losses with hand-written backwards; equations are in engine/ops/cross_entropy.h. Each returns one number.
+// Losses with hand-written backwards; equations are in engine/ops/cross_entropy.h. Each returns a scalar.
 #pragma once
 
 #include "autograd/variable.h"

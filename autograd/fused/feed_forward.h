@@ -6,7 +6,7 @@
 
 namespace bochner {
 
-/// PyTorch's layout. Undefined may be the biases, and gamma and beta together, for a block without norm.
+/// PyTorch's layout. The biases may be undefined, and so may gamma and beta together, for a block without norm.
 struct FeedForwardVariables {
   Variable w1 = {}, b1 = {};       ///< (hidden, dim), (hidden)
   Variable w2 = {}, b2 = {};       ///< (dim, hidden), (dim)
@@ -21,7 +21,7 @@ Variable feed_forward_composed(const Variable& x, const FeedForwardVariables& we
 
 /// Its second half, from u = LayerNorm(x) W1^T on, as one product of all rows:
 ///   y = residual + dropout(h W2^T + b2),  h = dropout(act(u + b1)):  u (..., hidden), residual (..., dim) or undefined
-/// Only u is kept; backward computes h again.
+/// Only u is kept; backward recomputes h.
 Variable feed_forward_from(const Variable& u, const Variable& residual, const FeedForwardVariables& weights,
                            const FeedForwardOptions& options = {});
 /// The same in plain ops.

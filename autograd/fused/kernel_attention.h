@@ -1,4 +1,4 @@
-// Kernel attention that never writes its features; equations are in engine/ops/attention/kernel_attention.h.
+// Kernel attention that never stores its features; equations are in engine/ops/attention/kernel_attention.h.
 #pragma once
 
 #include "autograd/variable.h"

@@ -6,7 +6,7 @@
 
 namespace bochner {
 
-/// PyTorch's layout. Undefined may be b, and gamma and beta together, for a layer without norm.
+/// PyTorch's layout. b may be undefined, and so may gamma and beta together, for a layer without norm.
 struct LinearVariables {
   Variable w = {}, b = {};         ///< (outputs, inputs), (outputs)
   Variable gamma = {}, beta = {};  ///< (inputs)

@@ -9,7 +9,7 @@ namespace bochner {
 /// x (..., d), gamma (d), beta (d) -> (..., d)
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, double eps = 1e-5);
 
-/// x (n, features), in training; updates what is defined of `running` (features) in place.
+/// x (n, features), in training; updates in place those tensors of `running` (features) that are defined.
 Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, const ColumnMoments& running = {},
                     double momentum = 0.1, double eps = 1e-5);
 

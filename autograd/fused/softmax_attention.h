@@ -1,4 +1,4 @@
-// Softmax attention that never writes its scores; equations are in engine/ops/attention/softmax_attention.h.
+// Softmax attention that never stores its scores; equations are in engine/ops/attention/softmax_attention.h.
 #pragma once
 
 #include "autograd/variable.h"

@@ -15,7 +15,7 @@ Variable pow(const Variable& a, const Variable& b);
 /// If both are equal, each receives half of the gradient.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
-/// A number beside a Variable has its type.
+/// A number takes the type of the Variable that it is combined with.
 Variable maximum(const Variable& a, double b);
 Variable minimum(const Variable& a, double b);
 /// a where the condition is true, b elsewhere

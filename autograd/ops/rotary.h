@@ -5,7 +5,7 @@
 
 namespace bochner {
 
-/// The first `turned` vectors of each token of x (batch, length, vectors, dim), turned by angles whose cosines and
+/// The first `turned` vectors of each token of x (batch, length, vectors, dim), rotated by angles whose cosines and
 /// sines are given, (length, dim / 2). See engine/ops/rotary.h.
 Variable rotary(const Variable& x, const Tensor& cosines, const Tensor& sines, int64_t turned, bool back = false);
 

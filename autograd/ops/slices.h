@@ -6,9 +6,9 @@
 
 namespace bochner {
 
-/// y = sum_k x_k over all slices k, in each of them, so dx_k = sum_j dy_j. Of any shape, the same in all slices, f32 or
-/// f64 on the CPU. All slices must come here, and on the way back as well: what follows must depend on y in each of
-/// them.
+/// y = sum_k x_k over all slices k, the same in each of them, so dx_k = sum_j dy_j. x has any shape, the same in all
+/// slices, and is f32 or f64 on the CPU. All slices must make this call, and its backward as well, so in each of them
+/// what follows must depend on y.
 Variable sum_over_slices(const Variable& x, SequenceSlice& slice);
 
 }  // namespace bochner

@@ -22,19 +22,20 @@ struct ParameterGroup {
   std::optional<double> weight_decay = {};  ///< in place of the optimizer's
 };
 
-/// A rule for all parameters whose name matches a pattern, in which `*` matches any text, also none.
+/// A rule for all parameters whose name matches a pattern, in which `*` matches any text, including none.
 struct GroupRule {
   std::string pattern;
   double rate = 1;                          ///< factor of the step's learning rate; at least 0
   std::optional<double> weight_decay = {};  ///< in place of the optimizer's; at least 0
-  bool frozen = false;                      ///< has no gradient and takes no memory of the optimizer
+  bool frozen = false;                      ///< gets no gradient and no optimizer state
 };
 
 bool fits(std::string_view name, std::string_view pattern);
 
 /// The groups for an optimizer. A parameter follows the first rule that matches it. Parameters without a rule are the
-/// first group, and those whose rules say the same are one group. Parameters of frozen rules are in no group and no
-/// longer trainable. A rule that no parameter follows, such as a misspelt one, or with a negative number is an Error.
+/// first group, and those whose rules have the same settings share a group. Parameters of frozen rules are in no group
+/// and are no longer trainable. A rule that no parameter follows, such as a misspelt one, or one with a negative number
+/// is an Error.
 std::vector<ParameterGroup> parameter_groups(const std::vector<Parameter*>& parameters,
                                              const std::vector<GroupRule>& rules);
 

@@ -74,8 +74,8 @@ struct AdamOptions {
 /// Adam (Kingma & Ba, 2015); weight decay is added to the gradient:
 ///   g += wd p,  m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2,
 ///   p -= rate (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
-/// where t counts the optimizer's steps, also those in which a parameter had no gradient (PyTorch counts each
-/// parameter's own).
+/// where t counts the optimizer's steps, including those in which a parameter had no gradient (PyTorch counts
+/// separately for each parameter).
 class Adam : public Optimizer {
  public:
   explicit Adam(std::vector<ParameterGroup> groups, AdamOptions options = {});

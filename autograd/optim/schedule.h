@@ -1,5 +1,5 @@
-// Learning-rate schedules of the four papers: the rate of each step, counted from 0. A run that ends by time falls by
-// time.
+// Learning-rate schedules of the four papers: the rate of each step, counted from 0. In a run that is limited by time,
+// the rate decays by time.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ struct Schedule {
   double warmup = 0;  ///< steps; below 1: a share of the run
   int64_t steps = 1;  ///< length of the run
 
-  /// The rate of a step before which the share `elapsed` of the run's time has passed, 0 where no time ends it. A decay
-  /// is as far as the steps or the time, whichever is farther; so is a warm-up that is a share. One in steps takes
-  /// these. rsqrt has no length: its decay counts steps, and its warm-up, where it is a share of the time, those that
-  /// it takes at the pace so far.
+  /// The rate of a step. `elapsed` is the share of the run's time that has passed before it, 0 if the run has no time
+  /// limit. A decay has progressed as far as the steps or the time, whichever is farther, and so has a warm-up that is
+  /// given as a share; a warm-up given in steps counts steps. rsqrt has no length: its decay counts steps, and a
+  /// warm-up that is a share of the time lasts as many steps as that time takes at the pace so far.
   double rate(int64_t step, double elapsed = 0) const;
   /// The kind of this name in configuration files; an Error lists the names.
   static Kind named(const std::string& name);

@@ -74,9 +74,9 @@ enum class Reader : unsigned char {
   own
 };
 
-/// Sets the attention `asked` in the options of a model that were read from `folder`: for the blocks that `blocks`
-/// names (block_numbers), or for all. An attention that the folder itself names belongs to its weights and is kept,
-/// with the folder's options; an Error if another one, or other blocks, are asked for.
+/// Sets the attention `asked` in options that were read from `folder`: for the blocks that `blocks` names
+/// (block_numbers), or for all. An attention that the folder itself names belongs to its weights and is kept, with the
+/// folder's options; an Error if another one, or other blocks, are asked for.
 template <class Options>  // BertOptions or VitOptions
 void set_attention(Options& options, const std::filesystem::path& folder, const MechanismOptions& asked,
                    std::string_view blocks = {}) {

@@ -17,8 +17,7 @@ struct AdapterOptions {
 
 /// y = x + v * (A Phi(x)), with v = 0 at first, so that an adapter begins as the identity (Eqs. 21, 22). Its parameters
 /// are the dim x features numbers of A and the dim numbers of v (the text of the paper counts (dim + 1) features). With
-/// `down`,
-/// y = x + Linear(A Phi(x)), whose weight and bias begin as 0.
+/// `down`, y = x + Linear(A Phi(x)), whose weight and bias begin as 0.
 class SnnkAdapter final : public Adapter {
  public:
   SnnkAdapter(Slot slot, int64_t dim, const AdapterOptions& options, Generator& init);
