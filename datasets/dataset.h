@@ -1,11 +1,11 @@
-// A data set: a fixed list of examples, each one sequence of token ids (or two, where a task compares texts) and a
+// A data set: a fixed list of examples. Each has one sequence of token ids (or two, if the task compares texts) and a
 // class.
 //
 //   class Dataset            what a loader, a baseline and an experiment need
 //   class PackedDataset<T>   examples end to end in memory, in the smallest type that holds the ids
 //
-// Ids are the tokenizer's; 0 is padding, and no token of a text is 0. Only the lengths tell whether a place is padding,
-// since a black pixel may have id 0 and be real.
+// Ids are the tokenizer's; 0 is padding, and no token of a text is 0. Only the lengths tell whether a position is
+// padding, since a black pixel has id 0 and is real.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,8 @@ namespace bochner {
 
 class Generator;
 
-/// Examples side by side. For pairs (sequences() == 2) ids, mask and lengths have an axis of size 2 after the batch's.
+/// A batch of examples. For pairs (sequences() == 2), ids, mask and lengths have an axis of size 2 after the batch
+/// axis.
 struct Batch {
   Tensor ids;                     ///< (batch, length), i64, padded at the end
   Tensor mask;                    ///< (batch, length), bool: true where a token is real
@@ -48,23 +49,23 @@ struct LoaderOptions {
   int64_t batch_size = 32;
   /// Longer sequences keep their first `max_length` tokens; 0 keeps all.
   int64_t max_length = 0;
-  /// The length of a batch that has no longer sequence; the rest is padding. It may be above max_length.
+  /// The least length of a batch; shorter sequences are padded to it. It may be above max_length.
   int64_t least_length = 0;
-  /// The mask is false at tokens 0, too, as in the code of LRA and SKY, to which black pixels are padding. A sequence
-  /// of nothing else keeps its first token.
+  /// The mask is false at tokens 0, too, as in the code of LRA and SKY, which treat black pixels as padding. A sequence
+  /// of zeros alone keeps its first token.
   bool mask_zeros = false;
-  /// The length of a batch is rounded up to a multiple of this, but not above max_length, where that is given.
+  /// The length of a batch is rounded up to a multiple of this, but not above max_length if that is set.
   int64_t multiple_of = 1;
   int64_t pad_id = 0;
   bool shuffle = true;
-  /// Batches of similar lengths, so that less of them is padding: the examples of this many batches that follow one
-  /// another are sorted by length before they are cut into batches; with `shuffle`, all batches of the epoch then
-  /// change places. 0: none.
+  /// Groups examples of similar lengths, so that there is less padding: the examples of this many consecutive batches
+  /// are sorted by length before they are divided into batches; with `shuffle`, all batches of the epoch are then
+  /// shuffled. 0: no grouping.
   int64_t group_by_length = 0;
   uint64_t seed = 0;
   /// Omit the last batch of an epoch if it is not full.
   bool drop_last = false;
-  /// How many batches another thread makes in advance; 0: each is made when requested.
+  /// How many batches another thread makes in advance; 0: each is made on request.
   int64_t prefetch = 2;
 };
 
@@ -81,7 +82,7 @@ class Loader {
   int64_t steps_per_epoch() const { return steps_; }
 
   Batch next();
-  /// Goes to the batch that comes after so many steps from the beginning. An Error if there are less than 0.
+  /// Goes to the batch that comes after `step` steps from the beginning. An Error if `step` is below 0.
   void go_to(int64_t step);
 
  private:

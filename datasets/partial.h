@@ -1,4 +1,4 @@
-// Whether fewer examples than the published ones may be taken.
+// Whether a program may take fewer examples than were published.
 //
 //   struct Config {
 //     Partial partial;
@@ -15,7 +15,7 @@ struct Partial {
   Partial(bool is_taken = false) : taken(is_taken) {}  // NOLINT(google-explicit-constructor): {.partial = true}
 
   bool taken;
-  /// How it is asked for, for messages: as a program's user has to type it, once field() was called.
+  /// The option's name for messages; after field() was called, as the user of a program has to type it.
   std::string option = "the option partial";
 
   /// Adds it to the options of a program.

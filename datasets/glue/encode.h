@@ -15,19 +15,19 @@
 namespace bochner::glue {
 
 struct Encoded {
-  /// [CLS] A [SEP], of pairs [CLS] A [SEP] B [SEP], with the labels of the table; of regression they are 0.
+  /// [CLS] A [SEP], or [CLS] A [SEP] B [SEP] for pairs, with the labels of the table; for regression they are 0.
   std::shared_ptr<const PackedDataset<int32_t>> tokens;
-  /// Of each row, how many of its tokens are of type 0: [CLS] A [SEP]. Those behind them, B [SEP], are of type 1.
+  /// For each row, how many of its tokens are of type 0: [CLS] A [SEP]. Those after them, B [SEP], are of type 1.
   std::vector<int32_t> first;
   std::vector<float> scores;  ///< of regression
   int64_t cut = 0;            ///< rows that were longer
 };
 
-/// Each row has `longest` tokens at most (at least 3), the longer sentence of a pair being cut first. Does not depend
-/// on the number of threads. Tells `say` how many rows were cut, and whether bytes were not UTF-8.
+/// Each row gets at most `longest` tokens (at least 3); the longer sentence of a pair is cut first. The result does not
+/// depend on the number of threads. Tells `say` how many rows were cut, and whether bytes were not UTF-8.
 Encoded encode(const Table& table, const Wordpiece& tokenizer, int64_t longest, const Say& say);
 
-/// BERT's types of the tokens of a batch of `encoded`: 1 at those of the second text of a pair, 0 at all others.
+/// BERT's token types for a batch of `encoded`: 1 at those of the second text of a pair, 0 at all others.
 /// i64 (batch, length)
 Tensor types_of(const Encoded& encoded, const Batch& batch);
 

@@ -21,21 +21,21 @@
 
 namespace bochner::glue {
 
-/// A file of a task, and where in it is what.
+/// A file of a task, and what its columns are.
 struct FileLayout {
   std::string name = {};                    ///< without `.tsv` or `.tsv.gz`
   int64_t rows = 0;                         ///< that the published file has
-  std::vector<std::string> sentences = {};  ///< names of their columns: one, or two of a pair
+  std::vector<std::string> sentences = {};  ///< names of their columns: one, or two for pairs
   std::string label = {};                   ///< name of its column; empty: the file has none
   std::string index = {};                   ///< name of the column that counts rows from 0; empty: it has none
-  /// Names of the columns of a file that has no line of names; empty: its first line names them.
+  /// Names of the columns of a file without a header line; empty: the file has one.
   std::vector<std::string> unnamed = {};
-  /// Rows of another number of fields are left out and counted. QQP has some, where a question holds a line end, and
-  /// every reader of it leaves them out.
+  /// Rows with a wrong number of fields are left out and counted. QQP has some, where a question contains a line break,
+  /// and every reader of it leaves them out.
   bool leaves_out_broken_rows = false;
 };
 
-/// What the server takes of the test set of a task.
+/// The test set of a task, and the file that the server takes for it.
 struct TestSet {
   FileLayout file;
   std::string submission;  ///< `MNLI-m.tsv`
@@ -46,8 +46,8 @@ struct Corpus {
   std::string name;                       ///< `sst-2`
   std::string folder;                     ///< `SST-2`
   std::vector<std::string> classes = {};  ///< as files write them; empty: the label is a number, 0 to kLargestScore
-  FileLayout train = {};                  ///< without a name where there is none (AX)
-  std::vector<FileLayout> dev = {};       ///< MNLI has two: of the genres of the training set, and of others
+  FileLayout train = {};                  ///< without a name if there is none (AX)
+  std::vector<FileLayout> dev = {};       ///< MNLI has two: one with the genres of the training set, one with others
   std::vector<TestSet> test = {};
 
   bool is_regression() const { return classes.empty(); }
@@ -70,7 +70,7 @@ class Table {
   std::string name;             ///< for messages: `mrpc train`
   int sentences = 1;            ///< in each row
   std::vector<int32_t> labels;  ///< places in Corpus::classes, or kUnlabelled
-  std::vector<float> scores;    ///< of regression, in the place of labels
+  std::vector<float> scores;    ///< of regression, instead of labels
   int64_t empty = 0;            ///< sentences without a character
   int64_t left_out = 0;         ///< broken rows
 
@@ -86,21 +86,21 @@ class Table {
   std::vector<int64_t> offsets_ = {0};
 };
 
-/// A table in memory, plain or gzip. An Error names file, row, column and value where a column is missing, a label or a
-/// score is not one of the task, an index is not the row's number, a row has another number of fields, or there are no
-/// rows at all.
+/// A table in memory, plain or gzip. An Error names file, row, column and value if a column is missing, a label or a
+/// score is not one of the task's, an index is not the row's number, a row has a wrong number of fields, or there are
+/// no rows at all.
 Table parse(Bytes bytes, std::string_view file, const Corpus& corpus, const FileLayout& layout);
 
 struct ReadOptions {
-  /// Take a file of fewer rows than the published one. Where there is no TRAIN.tsv, TRAIN.part*.tsv serves as well.
+  /// Take a file with fewer rows than the published one. If there is no TRAIN.tsv, TRAIN.part*.tsv serves as well.
   Partial partial = {};
 };
 
-/// Whether the file is there, or a part of it where `options` allow that.
+/// Whether the file is there, or a part of it if `options` allow that.
 bool is_there(const std::filesystem::path& folder, const Corpus& corpus, const FileLayout& layout,
               const ReadOptions& options);
-/// The file of a task below `folder`. As parse(); an Error, too, where the file is missing, with the place where it is
-/// to be had, or has fewer rows than the published one. Tells `say` how many rows were read, and what is unusual.
+/// Reads the file of a task below `folder`. Errors are those of parse(), and also a missing file (the Error says where
+/// to get it) or one with fewer rows than the published one. Tells `say` how many rows were read, and what is unusual.
 Table read(const std::filesystem::path& folder, const Corpus& corpus, const FileLayout& layout,
            const ReadOptions& options, const Say& say);
 

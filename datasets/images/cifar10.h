@@ -1,5 +1,5 @@
-// CIFAR-10 (Krizhevsky, 2009): which of ten things does a picture of 32 x 32 pixels show? In colour, or as the task
-// Image of the Long Range Arena: pixel by pixel, row by row, in grey, 1,024 tokens.
+// CIFAR-10 (Krizhevsky, 2009): which of ten things does a picture of 32 x 32 pixels show? Either in colour, or as the
+// task Image of the Long Range Arena: in grey, pixel by pixel, row by row, 1,024 tokens.
 //
 //   const ImageSets sets = images::read_cifar10({.folder = "data/cifar10"});
 //   const TaskData data = images::load_task({.folder = "data/cifar10"}, say);
@@ -32,8 +32,8 @@ inline constexpr int64_t kPublishedTrain = 50'000;
 inline constexpr int64_t kPublishedTest = 10'000;
 
 /// The luminance of TensorFlow's rgb_to_grayscale on bytes, by which the Long Range Arena and SKY make their images
-/// grey: 0.2989 R + 0.5870 G + 0.1140 B of values up to 1, times 255.5, cut to an integer. Computed exactly, where
-/// theirs rounds.
+/// grey: 0.2989 R + 0.5870 G + 0.1140 B of values up to 1, times 255.5, cut to an integer. It is computed exactly,
+/// whereas theirs rounds.
 constexpr uint8_t grey(uint8_t red, uint8_t green, uint8_t blue) {
   return static_cast<uint8_t>(511 * (2989 * red + 5870 * green + 1140 * blue) / (510 * 10'000));
 }
@@ -44,14 +44,14 @@ void read_records(ByteSource& source, Images& images);
 
 struct TaskOptions {
   std::filesystem::path folder = {};
-  /// Take fewer training images than are published; fewer test images are taken anyway, and said.
+  /// Take fewer training images than are published; fewer test images are always accepted, with a remark.
   Partial partial = {};
 };
 
 /// Where to get the files, for an Error and `data check` that name the folder first.
 std::string cifar10_remedy();
-/// The files of training in `data`, which holds the folder cifar10, beside the published ones: an entry for each,
-/// or a single one where their archive cannot be read.
+/// Compares the training files in `data`, which holds the folder cifar10, with the published ones: an entry for each,
+/// or a single one if their archive cannot be read.
 std::vector<CheckedFile> check_cifar10(const std::filesystem::path& data, const std::vector<KnownFile>& files);
 /// Whether the folder holds a test file, or the archive.
 bool has_cifar10_test(const std::filesystem::path& folder);
@@ -63,10 +63,10 @@ const std::vector<std::string>& cifar10_classes();
 /// fewer than published. An Error says what is missing and what to do.
 ImageSets read_cifar10(const TaskOptions& options);
 
-/// What a model must know of the data, without them.
+/// What a model must know of the data, without loading them.
 Task task();
-/// The task with its data: the first nine tenths of the training images train, the others validate, as in the Long
-/// Range Arena and SKY. The remarks say if a test file has fewer images than published.
+/// The task with its data: the first nine tenths of the training images are for training, the others for validation, as
+/// in the Long Range Arena and SKY. The remarks say if a test file has fewer images than published.
 TaskData load_task(const TaskOptions& options, const Say& say);
 
 }  // namespace bochner::images

@@ -1,4 +1,4 @@
-// Square images of bytes with a class each, and how they are divided into sets.
+// Square images of bytes, each with a class, and how they are divided into sets.
 //
 //   ImageSets sets = read_cifar10({.folder = "data/cifar10"});
 //   sets = hold_out(of_classes(sets, {"cat", "dog"}), 0.1);        // a tenth of each class validates
@@ -20,7 +20,7 @@ struct Images {
   int64_t count() const { return static_cast<int64_t>(labels.size()); }
   int64_t bytes_of_one() const { return channels * side * side; }
   const uint8_t* image(int64_t i) const { return pixels.data() + i * bytes_of_one(); }
-  /// Adds a copy of image i of another set of the same channels and size, with this label.
+  /// Adds a copy of image i of another set with the same channels and size, with this label.
   void add(const Images& from, int64_t i, uint8_t label);
 };
 
@@ -29,19 +29,18 @@ struct ImageSets {
   Images valid;  ///< empty until hold_out()
   Images test;
   std::vector<std::string> classes;  ///< their names
-  std::vector<std::string> remarks;  ///< on the data, to stand beside every number
+  std::vector<std::string> remarks;  ///< on the data, to report with every result
 };
 
-/// The images of these classes alone, which are numbered anew in this order; a remark names them and says how
-/// many images are left to test. No names: all. An Error for a class that there is not or that comes twice, and for a
-/// single one.
+/// Only the images of these classes, which are renumbered in this order; a remark names the classes and says how many
+/// test images are left. No names: all classes. An Error for an unknown or repeated class, and for a single one.
 ImageSets of_classes(const ImageSets& sets, const std::vector<std::string>& classes);
 
-/// Of each class, every (1 / share)-th training image validates: image n of a class, from 0, does where
-/// floor((n + 1) share) > floor(n share). An Error where nothing is left for one of the two.
+/// Moves every (1 / share)-th training image of each class to the validation set: image n of a class, from 0, if
+/// floor((n + 1) share) > floor(n share). An Error if nothing is left for one of the two sets.
 ImageSets hold_out(ImageSets sets, double share);
 
-/// Of each class the first `each` training images; 0: all. A remark says so. An Error where a class has fewer.
+/// Only the first `each` training images of each class; 0: all. A remark says so. An Error if a class has fewer.
 ImageSets first_of_each(ImageSets sets, int64_t each);
 
 /// MNIST or Fashion-MNIST: four IDX files, plain or packed, in the folder data/`name`, else in data itself. Their

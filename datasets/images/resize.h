@@ -1,4 +1,4 @@
-// Images of bytes made larger or smaller, bit for bit as Pillow 13.0.0 does it, by which transformers prepares images.
+// Resizes images of bytes, bit for bit as Pillow 13.0.0 does, which transformers uses to prepare images.
 //
 //   const Resizer to_224(32, 224, Filter::bilinear);
 //   to_224.run(plane, 3, resized);
@@ -17,8 +17,9 @@ enum class Filter : unsigned char {
 
 /// From squares of `from` pixels a side to squares of `to`. With s = from / to and r = max(1, s), pixel i is
 ///   y_i = sum_j w_ij x_j,   w_ij = f((j + 1/2 - c_i) / r) / sum_j f((j + 1/2 - c_i) / r),   c_i = (i + 1/2) s,
-/// over the pixels j that there are: first along rows, then along columns, each time with weights in units of 2^-22,
-/// rounded to a byte and cut at 0 and 255. Where images get smaller the filter is wider, so that no pixel is left out.
+/// over all pixels j of the image: first along rows, then along columns, each time with weights in units of 2^-22,
+/// rounded to a byte and clamped to 0 ... 255. When images get smaller, the filter is wider, so that no pixel is left
+/// out.
 class Resizer {
  public:
   /// An Error for a size below 1.

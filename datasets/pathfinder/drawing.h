@@ -29,9 +29,9 @@ namespace bochner::pathfinder {
 
 inline constexpr int64_t kUnits = 64;  ///< of length in a pixel
 
-/// Dashes of a contour: `easy`, `intermediate` and `hard` have 6, 9 and 14, in pictures of 16 pixels 3, 4 and 5, and
-/// between 16 and 32 pixels as many as lie on the line between these; a number from 2 to 14 is taken as it is, and
-/// anything else is an Error. The Long Range Arena reports `hard`.
+/// The number of dashes of a contour: 6, 9 and 14 for `easy`, `intermediate` and `hard`; 3, 4 and 5 in pictures of 16
+/// pixels, and linearly interpolated between 16 and 32 pixels. A number from 2 to 14 is taken as it is, and anything
+/// else is an Error. The Long Range Arena reports `hard`.
 int64_t dashes_of(int64_t size, std::string_view difficulty);
 
 /// How pictures are drawn; lengths in units, contrasts in percent.
@@ -51,9 +51,9 @@ struct Parameters {
   int64_t distractor_contrast = 100;  ///< of the others
 };
 
-/// The parameters of the Long Range Arena for the generator of Linsley et al., for 32, 64, 128 and 256 pixels; for 16,
-/// 20, 24 and 28, which are ours, those of 32 with contours that begin closer to each other and fewer dashes of all
-/// others together, both in proportion to the size; an Error for other sizes.
+/// For 32, 64, 128 and 256 pixels, the parameters of the Long Range Arena for the generator of Linsley et al. Sizes 16,
+/// 20, 24 and 28 are ours: they have the parameters of 32, but contours that begin closer to each other, and fewer
+/// dashes of all other contours together, both in proportion to the size. An Error for other sizes.
 Parameters parameters(int64_t size, int64_t dashes);
 
 struct Point {
@@ -72,13 +72,13 @@ struct Drawing {
   /// First the two long ones, then the others; dashes in the order in which they follow each other.
   std::vector<std::vector<Dash>> contours;
   std::array<Point, 2> discs;
-  int label = 0;  ///< 1 where both discs lie on the same contour
+  int label = 0;  ///< 1 if both discs lie on the same contour
 };
 
-/// Whether the two dashes keep that distance from each other.
+/// Whether the two dashes are at least that far from each other.
 bool apart(const Dash& a, const Dash& b, int64_t distance);
 
-/// A picture from the numbers of a stream. Labels 0 and 1 are equally likely.
+/// Draws a picture with the numbers of a random stream. Labels 0 and 1 are equally likely.
 Drawing draw(const Parameters& parameters, Generator random);
 
 /// The picture before smoothing, with `scale` x `scale` points to a pixel: 255 inside a dash or disc, else 0.

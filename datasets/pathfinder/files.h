@@ -5,8 +5,8 @@
 //
 //   imgs/3 sample_17.png 17 1 1.0 14 4 2 0.5 1 1
 //
-// which is its folder, its name, its number there, its label, and then how it was drawn: continuity, dashes of the two
-// contours and of the others, length and thickness of a dash, margin, contrasts to choose from.
+// which is the image's folder, name, number in the folder and label, and then how it was drawn: continuity, dashes of
+// the two contours and of the others, length and thickness of a dash, margin, contrasts to choose from.
 #pragma once
 
 #include <filesystem>
@@ -18,9 +18,9 @@
 
 namespace bochner::pathfinder {
 
-/// Images in a numbered folder, the last one's aside.
+/// Images in each numbered folder except the last.
 inline constexpr int64_t kImagesPerFolder = 1000;
-/// Images of each difficulty that the Long Range Arena publishes.
+/// The number of images of each difficulty that the Long Range Arena publishes.
 inline constexpr int64_t kPublished = 200'000;
 
 struct GeneratorOptions {

@@ -3,8 +3,8 @@
 //
 //   const TaskData data = pathfinder::load_task({.place = find("data", 32, 14)}, say);
 //
-// Reads the published tree as well as that of files.h, and copies the published one out of the arena's archive where it
-// is not unpacked. A token is a pixel, 0 ... 255; 0 is black and real, since masks come from lengths.
+// Reads the published tree as well as that of files.h, and copies the published one out of the arena's archive if it is
+// not unpacked. A token is a pixel, 0 ... 255; 0 is black and real, since masks come from lengths.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ struct Images {
   std::vector<int64_t> offsets;    ///< of each in `png`, and the end
   std::vector<uint8_t> labels;     ///< 0 or 1
   std::vector<std::string> names;  ///< `imgs/3/sample_17.png`
-  int64_t left_out = 0;            ///< how many are listed beside these: the published empty one
+  int64_t left_out = 0;            ///< how many more are listed: the published empty one
 
   int64_t count() const { return static_cast<int64_t>(labels.size()); }
 };
@@ -40,8 +40,8 @@ struct ReadOptions {
 
 /// Reads `metadata/0.npy`, `metadata/1.npy` ... and the images that they name, and checks every image. The published
 /// empty image is omitted, and `say` is told. Malformed lines, images that are missing, damaged, of another size or not
-/// grey, and a folder of fewer images than its manifest or, without one, the Long Range Arena has, are Errors with
-/// file, row and reason.
+/// grey, and a folder with fewer images than its manifest lists or, without one, than the Long Range Arena has, are
+/// Errors with file, row and reason.
 std::shared_ptr<const Images> read(const std::filesystem::path& folder, const ReadOptions& options, const Say& say);
 
 /// How images become training, validation and test set: the first 80 %, the next 10 %, and the rest.
@@ -57,19 +57,19 @@ struct TaskOptions {
   ReadOptions read = {};
   Split split = Split::arena;
   uint64_t seed = 0;  ///< of the shuffled split
-  /// The command that makes the images, for the Error where there are none.
+  /// The command that makes the images, for the Error if there are none.
   std::string make = "./run data make pathfinder";
 };
 
-/// Where the images of that size and difficulty lie below the folder of the data sets: in folder_of(size, dashes), if
-/// that is there, else in the arena's archive or where it is unpacked.
+/// Where the images of that size and difficulty are, below the folder of the data sets: in folder_of(size, dashes) if
+/// that exists, else in the arena's archive or where it is unpacked.
 ArenaFolder find(const std::filesystem::path& data, int64_t size, int64_t dashes);
 /// That command.
 std::string make_command(int64_t size, const std::string& difficulty, const std::string& data);
 /// Where to get the images, for an Error and `data check` that name the folder first.
 std::string remedy(const std::string& make);
 
-/// What a model must know of the data, without them.
+/// What a model must know of the data, without loading them.
 Task task(const TaskOptions& options);
 /// The task with its data. If there are none, an Error says where to get them and how to make them.
 TaskData load_task(const TaskOptions& options, const Say& say);

@@ -1,4 +1,4 @@
-// A picture of some images of each difficulty and label, to look at.
+// A picture that shows some images of each difficulty and label.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ struct Parsed {
   std::vector<RowPiece> pieces;
   int64_t rows = 0;
   std::vector<std::string> classes;
-  int64_t label = 0;  ///< its column; of plain rows from -1 counted from the end
+  int64_t label = 0;  ///< its column; for plain rows, -1 and below count from the end
   int64_t first_row = 0;
   // For rows that are not plain:
   std::vector<int> columns;                          ///< of the file, that were read
@@ -30,13 +30,13 @@ struct Parsed {
 
 /// The whole of `text` as a number.
 std::optional<double> number_of(std::string_view text);
-/// Whether that number is one that equals none, not even itself.
+/// Whether that number is NaN.
 bool is_nan(std::string_view text);
 
 /// Sorts names by value if all are numbers with an order, otherwise alphabetically; returns the place of each.
 std::vector<int64_t> put_in_order(std::vector<std::string>& names);
 
-/// At the first row of data.
+/// A reader at the first row of data.
 CsvReader opened(const std::filesystem::path& path, const TableFormat& format);
 
 /// Reads row by row, with an Error that names row and column of what is wrong. Memory: the numbers, 4 bytes a field,

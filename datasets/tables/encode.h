@@ -5,7 +5,8 @@
 //   column of categories         a column of 0 and 1, `NAME=CATEGORY`, for each category of the training rows, by value
 //                                where all are numbers, else by alphabet; then `NAME is missing`
 //
-// The training rows alone decide. The column `NAME is missing` exists only if a training row has a gap; otherwise a
+// Only the training rows decide on the columns. The column `NAME is missing` exists only if a training row has a gap;
+// otherwise a
 // gap in other rows becomes the mean, or no category. A category that no training row has gets no column: all of them
 // are 0 for it, and the notes count such rows.
 #pragma once

@@ -1,4 +1,4 @@
-// A baseline for tasks of texts: a logistic regression on counts of words or bytes, which does not see their order.
+// A baseline for text tasks: logistic regression on counts of words or bytes, which does not see their order.
 //
 //   const double words = bag_accuracy(train, test, Bag::words, 4000);     // IMDb: 0.888
 #pragma once
@@ -12,8 +12,8 @@ enum class Bag {
   words   ///< runs of letters, digits and bytes above 127, A as a, in 2^18 buckets by their hash; rare ones weigh more
 };
 
-/// The share of right answers on `test` of a logistic regression that saw `train` four times. Its orders and steps
-/// (AdaGrad) depend on nothing but the data. Labels are 0 and 1; of each text the first `max_length` bytes count.
+/// The accuracy on `test` of a logistic regression trained on `train` for four epochs. Its orders and steps (AdaGrad)
+/// depend on nothing but the data. Labels are 0 and 1; only the first `max_length` bytes of each text count.
 ///
 /// A text is the vector x_w = log(1 + n_w), for words times the inverse document frequency log(N / N_w), divided by its
 /// norm. The features of a text are x_w; those of a pair are u_w v_w and |u_w - v_w| for each w, and the cosine of u

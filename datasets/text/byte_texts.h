@@ -1,5 +1,5 @@
-// Texts read byte by byte, as the Long Range Arena reads them: byte b is token b + 1, so that 0 is left for padding.
-// Bytes stay bytes, whether they are UTF-8 or not.
+// Texts read byte by byte, as in the Long Range Arena: byte b is token b + 1, so that 0 is left for padding. Bytes stay
+// bytes, whether they are UTF-8 or not.
 //
 //   const auto texts = std::make_shared<Texts>();
 //   texts->add("some review");
@@ -15,7 +15,7 @@
 
 namespace bochner::text {
 
-/// Ids 1 ... 256, and 0.
+/// Ids 1 ... 256, and 0 for padding.
 inline constexpr int64_t kByteVocabulary = 257;
 
 /// Texts end to end in memory.
@@ -34,7 +34,7 @@ struct Texts {
   }
 };
 
-/// Examples of one text or of several, which examples and data sets may share.
+/// Examples of one or several texts. Examples and data sets may share texts.
 class ByteTexts final : public Dataset {
  public:
   /// Sequence s of example i is text which[i * sequences + s].

@@ -1,4 +1,4 @@
-// Text of the Long Range Arena: is a review of IMDb positive? Read byte by byte, up to 4,000 of them.
+// Text of the Long Range Arena: is an IMDb review positive? It is read byte by byte, up to 4,000 bytes.
 //
 //   const TaskData data = text::load_task({.folder = "data/imdb"}, say);
 #pragma once
@@ -14,10 +14,11 @@
 
 namespace bochner::text {
 
-/// What validation is.
+/// What the validation set is.
 enum class Split {
   /// The last tenth of each class of the training set by number; training is the rest. Reviews of one film often have
-  /// numbers close to each other: of the 2,500 published ones that this holds out, 871 are of films of the rest.
+  /// numbers close to each other: of the 2,500 published reviews that this holds out, 871 are about films that occur in
+  /// the rest.
   held_out,
   /// The test set, as in the papers: their best model is chosen by what it is tested on. The Long Range Arena, KL and
   /// SKY all do so.
@@ -35,9 +36,9 @@ struct TaskOptions {
   Partial partial = {};  ///< take fewer reviews than are published
 };
 
-/// What a model must know of the data, without them: 2 classes, 257 ids.
+/// What a model must know of the data, without loading them: 2 classes, 257 ids.
 Task task(const TaskOptions& options);
-/// The task with its data, all of them in memory.
+/// The task with its data, all in memory.
 TaskData load_task(const TaskOptions& options, const Say& say);
 
 }  // namespace bochner::text
