@@ -21,12 +21,13 @@ struct CheckedFile {
 };
 
 struct KnownFile {
-  std::string path;  ///< below the folder of the data sets; the same with `.gz` or `.zst` behind it serves as well
+  std::string path;  ///< below the folder of the data sets; the same with `.gz` or `.zst` appended serves as well
   int64_t bytes;     ///< unpacked
   std::string sha256;
 };
 
-/// Whether files of other origin have the same names, so that only the folder tells which file it is: `vocab.txt`.
+/// Whether files of other origin have the same names, as with `vocab.txt`, so that only the folder tells which file it
+/// is.
 enum class FileNames : unsigned char { own, common };
 
 struct KnownSet {
@@ -34,16 +35,16 @@ struct KnownSet {
   std::string source;  ///< where to get its files
   std::vector<KnownFile> files;
   FileNames names = FileNames::own;
-  /// What is to be put into the folder, and from where, if not the files as they are listed.
+  /// What to put into the folder, and where to get it, if not the files as listed.
   std::string remedy = {};
-  /// Checks them where they are parts of an archive rather than files.
+  /// Checks the files when they are parts of an archive.
   std::vector<CheckedFile> (*check)(const std::filesystem::path& folder, const std::vector<KnownFile>& files) = nullptr;
 };
 
 const std::vector<KnownSet>& known_sets();
 
-/// A set of whose files no hash is known here: whether it is there, and what more is to be said: how to get it, in the
-/// words of the Error that a program without it ends with, or what becomes of it in an archive.
+/// A set for whose files no hash is known here: whether it is there, and a note: how to get it, in the words of the
+/// Error with which a program ends that lacks it, or what happens to it in an archive.
 struct NamedSet {
   std::string name;
   std::filesystem::path path;  ///< its folder, or the archive
@@ -51,7 +52,7 @@ struct NamedSet {
   std::string note;
 };
 
-/// Those of a folder of data sets, but for what has a manifest.
+/// The named sets of a folder of data sets, except those with a manifest.
 std::vector<NamedSet> named_sets(const std::filesystem::path& data);
 
 struct PublishedFile {
@@ -64,14 +65,14 @@ struct PublishedFile {
 /// these sets, only that set's.
 std::vector<PublishedFile> published_as(const std::filesystem::path& file);
 
-/// Compares size and SHA-256 of the unpacked bytes. A damaged packed file counts as one of a wrong hash.
+/// Compares size and SHA-256 of the unpacked bytes. A damaged packed file counts as one with a wrong hash.
 CheckedFile check_file(const std::filesystem::path& folder, const KnownFile& file);
 /// All files of a set.
 std::vector<CheckedFile> check_set(const std::filesystem::path& folder, const KnownSet& set);
 
 /// The folders with a manifest: what was made here, or copied out of the arena's archive.
 std::vector<std::filesystem::path> made_sets(const std::filesystem::path& data);
-/// One of them: each file of it.
+/// Checks each file of one of them.
 std::vector<CheckedFile> check_manifest(const std::filesystem::path& folder);
 
 }  // namespace bochner

@@ -2,8 +2,8 @@
 //
 //   ensure_made("data/listops", {.dataset = "listops", .options = described(options), ...}, say);
 //
-// The data are made in `.making` within the folder, under a lock, and moved when they are complete. After a process was
-// killed, the next call moves the rest of complete data, and removes incomplete data.
+// The data are made in `.making` within the folder, under a lock, and moved when they are complete. If a process was
+// killed, the next call finishes moving complete data and removes incomplete data.
 #pragma once
 
 #include <filesystem>
@@ -22,37 +22,37 @@ struct Recipe {
   std::string dataset;  ///< as the manifest names it
   /// As the manifest records them, with the version of the generator: equal options give equal files.
   std::map<std::string, std::string> options;
-  /// Files and folders that the data consist of.
+  /// The files and folders that the data consist of.
   std::vector<std::string> parts;
   std::string parts_in_words;  ///< `three files basic_{train,val,test}.tsv`
   std::string found;           ///< `100000 expressions`
   /// Whether files without a manifest, such as the official ones, are used as they are; otherwise they are refused.
   bool takes_foreign = true;
   std::string making;  ///< `96000 + 2000 + 2000 expressions with seed 0`
-  /// Writes the parts into an empty folder; the manifest that is returned is written after it.
+  /// Writes the parts into an empty folder; the returned manifest is written afterwards.
   std::function<Manifest(const std::filesystem::path& folder)> make;
 };
 
-/// Makes the data, whatever the folder held of them before, and returns their manifest.
+/// Makes the data, even if the folder held some or all of them before, and returns their manifest.
 Manifest make_data(const std::filesystem::path& folder, const Recipe& recipe);
 
 /// What ensure_made did.
 enum class Ensured {
   made,      ///< there was nothing, or a file was missing: all were made (again)
   verified,  ///< the files are those of the manifest, made with these options
-  foreign,   ///< all parts are there, plain or packed, without a manifest: somebody else's, the official ones, say
+  foreign,  ///< all parts are there, plain or packed, without a manifest: from somebody else, such as the official ones
 };
 
-/// Makes the data in the folder, and the folder, unless they exist, and reports to `say` what it finds and does. If
-/// another process is making them, it waits. Where making fails, nothing is left of it. If a file differs from its
+/// Makes the folder and the data in it unless they exist, and reports to `say` what it finds and does. If another
+/// process is making them, it waits. If making them fails, nothing is left of them. If a file differs from its
 /// manifest, if the manifest has other options, or if only some of the parts exist without a manifest, it throws an
 /// Error and changes nothing.
 Ensured ensure_made(const std::filesystem::path& folder, const Recipe& recipe, const Say& say);
 
-/// Whether a killed process left data in the folder that are complete, but not all at their place.
+/// Whether a killed process left data in the folder that are complete, but not all in their place.
 bool holds_finished(const std::filesystem::path& folder);
 /// For a reader that makes nothing: waits while another process makes data in the folder, and cleans up after one that
-/// was killed, as ensure_made does. The recipe needs no more than its dataset and its parts.
+/// was killed, as ensure_made does. The recipe needs only its dataset and its parts.
 void finish_moving(const std::filesystem::path& folder, const Recipe& recipe, const Say& say);
 
 }  // namespace bochner

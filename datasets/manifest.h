@@ -15,7 +15,7 @@
 namespace bochner {
 
 struct ManifestFile {
-  std::string name;  ///< below the manifest's folder: of a file, or of a folder of many small ones
+  std::string name;  ///< below the manifest's folder: of a file, or of a folder of many small files
   int64_t bytes = 0;
   int64_t rows = 0;  ///< examples
   std::string sha256;
@@ -32,14 +32,14 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-/// Is it the name of something in a folder, not a path that leads elsewhere?
+/// Whether it is the name of something in a folder, not a path that leads elsewhere.
 bool is_plain_name(const std::string& name);
 /// Whether there is a manifest in the folder.
 bool has_manifest(const std::filesystem::path& folder);
 /// An Error that begins with `file` if the text is not a manifest, or if it names a file outside its folder or a
 /// malformed hash.
 Manifest parse_manifest(std::string_view text, std::string_view file);
-/// Bytes of options that are not UTF-8, as names of files may hold, become U+FFFD.
+/// Bytes of options that are not UTF-8, which file names may contain, become U+FFFD.
 std::string format_manifest(const Manifest& manifest);
 Manifest read_manifest(const std::filesystem::path& folder);
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
@@ -48,11 +48,12 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& manifes
 /// each as `NAME BYTES`, a line feed, and its contents.
 ManifestFile entry_of(const std::filesystem::path& folder, const std::string& name, int64_t rows);
 
-/// The state of a file on disk, beside its manifest or the published one.
+/// The state of a file on disk, compared with its manifest or the published file.
 enum class FileState {
   right,
   missing,
-  incomplete,  ///< some of its examples are there, as a program may take them; of a set that is checked as a whole
+  incomplete,  ///< only some of its examples are there, which a program may accept; for sets that are checked as a
+               ///< whole
   wrong_size,
   wrong_hash,
 };

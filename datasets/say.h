@@ -1,4 +1,4 @@
-// Where functions tell what they find and do while they read, make and prepare what a program needs.
+// How functions report what they find and do while they read, make and prepare data for a program.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 
 namespace bochner {
 
-/// Receives single lines of news without a line end.
+/// Receives single lines of text without a line end.
 using Say = std::function<void(const std::string&)>;
 
 }  // namespace bochner

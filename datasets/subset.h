@@ -1,6 +1,6 @@
 // Some examples of a data set, as a data set of their own.
 //
-//   spread_sample(imdb, 200)    200 examples spread over all: the first ones of a sorted set would be of one class
+//   spread_sample(imdb, 200)    200 examples spread evenly: the first 200 of a sorted set would all be of one class
 //   examples_of(pairs, 1)       those of class 1
 #pragma once
 

@@ -17,7 +17,7 @@ struct Task {
   int64_t max_length = 0;    ///< tokens of the longest sequence that a model sees
   int sequences = 1;         ///< 2 for pairs
   bool masks_zeros = false;  ///< tokens 0 count as padding (LoaderOptions::mask_zeros)
-  int64_t image_width = 0;   ///< pixels in a row, where tokens are the pixels of an image row by row; 0: they are none
+  int64_t image_width = 0;   ///< pixels in a row, if tokens are the pixels of an image, row by row; 0: they are not
 };
 
 /// A task with its data, each part under the name that papers give it.
@@ -26,7 +26,7 @@ struct TaskData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> valid;
   std::shared_ptr<const Dataset> test;
-  /// What must stand beside every number that comes of these data, such as `validation is the test set`.
+  /// What to report with every result on these data, such as `validation is the test set`.
   std::vector<std::string> remarks = {};
 };
 

@@ -50,8 +50,8 @@ struct Change {
 };
 Change drawn(const Augmentation& augmentation, Generator generator);
 
-/// The images with these numbers: changed, resized, then (scale x - mean) / deviation in f32.  f32 (n, channels, side,
-/// side) `changes` has one entry for each image, or is empty. An Error if a model of one channel is given colour.
+/// The images with these numbers: changed, resized, then (scale x - mean) / deviation: f32 (n, channels, side, side).
+/// `changes` has one entry for each image, or is empty. An Error if a model of one channel is given colour.
 Tensor prepared(const Images& images, const std::vector<int64_t>& numbers, const Preparation& preparation,
                 const std::vector<Change>& changes = {});
 

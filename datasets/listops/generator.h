@@ -40,7 +40,8 @@ struct GeneratorOptions {
 /// An Error names an option that makes no sense.
 void check(const GeneratorOptions& options);
 
-/// A tree in prefix order, one byte a node and one for each `]`: size() is the length that the bounds are for.
+/// A tree in prefix order, with one byte for each node and one for each `]`: size() is the length that the bounds are
+/// for.
 class Expression {
  public:
   static constexpr uint8_t kOperator = 10;  ///< + Operator; smaller codes are digits

@@ -49,11 +49,11 @@ struct TaskOptions {
   bool found = false;
 };
 
-/// Where such files lie below the folder of the data sets: in `listops`, if that holds others than generated ones, else
-/// in the arena's archive or where it is unpacked.
+/// Where such files are, below the folder of the data sets: in `listops` if that holds files other than generated ones,
+/// else in the arena's archive or where it is unpacked.
 ArenaFolder find(const std::filesystem::path& data);
 
-/// What a model must know of the data, without them. Its max_length is that of the read options.
+/// What a model must know of the data, without loading them. Its max_length is that of the read options.
 Task task(const TaskOptions& options);
 /// The task with its data, which are generated first if the folder has none (ensure_files). An Error if the folder
 /// holds files of unknown origin and `found` is not set, or if it is set and there are none.

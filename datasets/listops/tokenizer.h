@@ -40,7 +40,7 @@ int64_t vocabulary_size(Tokenisation tokenisation);
 std::string_view token(int64_t id, Tokenisation tokenisation);
 
 /// Appends the first `max_length` ids of an expression to `ids`. Anything that is not a token of ListOps is an Error,
-/// also beyond max_length; evaluate() checks whether parentheses match.
+/// even beyond max_length; evaluate() checks whether parentheses match.
 void encode(std::string_view text, Tokenisation tokenisation, int64_t max_length, std::vector<uint8_t>& ids,
             const Place& place = {});
 

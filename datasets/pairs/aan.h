@@ -1,11 +1,11 @@
 // Retrieval of the Long Range Arena: does one of two papers of the ACL Anthology Network cite the other? Two documents
-// byte by byte, up to 4,000 of each.
+// are read byte by byte, up to 4,000 bytes of each.
 //
 //   const TaskData data = pairs::load_aan({.place = pairs::find_aan("data")}, say);
 //
-// The published tables, unpacked or in the arena's archive: `new_aan_pairs.{train,eval,test}.tsv`, plain or packed with
-// gzip or Zstandard: no header, no quoting, five columns: the label 0.0 or 1.0, two numbers of papers, two texts, which
-// are taken as the bytes they are.
+// The published tables are `new_aan_pairs.{train,eval,test}.tsv`, unpacked or in the arena's archive, plain or packed
+// with gzip or Zstandard. They have no header, no quoting, and five columns: the label 0.0 or 1.0, two numbers of
+// papers, and two texts, which are taken as bytes.
 #pragma once
 
 #include <filesystem>
@@ -27,13 +27,13 @@ inline constexpr int64_t kPublishedTest = 17'437;
 
 /// Where to get the tables, for an Error and `data check` that name the folder first.
 std::string aan_remedy();
-/// The table of `train`, `eval` or `test`, plain or packed; nothing where it is not there.
+/// The table of `train`, `eval` or `test`, plain or packed; nothing if it does not exist.
 std::optional<std::filesystem::path> aan_table(const std::filesystem::path& folder, const std::string& part);
-/// Where the tables lie below the folder of the data sets: in `retrieval`, if that is there, else in the arena's
-/// archive or where it is unpacked.
+/// Where the tables are, below the folder of the data sets: in `retrieval` if that exists, else in the arena's archive
+/// or where it is unpacked.
 ArenaFolder find_aan(const std::filesystem::path& data);
 
-/// Reads a table. Of each text the first `max_length` bytes are kept, and never more than 10,000. A row of other than
+/// Reads a table. The first `max_length` bytes of each text are kept, and never more than 10,000. A row without exactly
 /// five fields, a label that is neither 0.0 nor 1.0, an empty document and more rows than any published table has are
 /// Errors with file, row and column.
 std::shared_ptr<const text::ByteTexts> read_aan(const std::filesystem::path& path, const std::string& name,
@@ -45,7 +45,7 @@ struct AanOptions {
   Partial partial = {};       ///< take fewer rows than are published
 };
 
-/// What a model must know of the data, without them.
+/// What a model must know of the data, without loading them.
 Task aan_task(const AanOptions& options);
 TaskData load_aan(const AanOptions& options, const Say& say);
 

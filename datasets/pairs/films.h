@@ -1,17 +1,17 @@
-// Films: are two reviews of IMDb about the same film? Pairs of documents byte by byte, as in Retrieval of the Long
-// Range Arena, but on other data: its numbers cannot be compared with those of Retrieval.
+// Films: are two IMDb reviews about the same film? Pairs of documents are read byte by byte, as in Retrieval of the
+// Long Range Arena, but the data are others: results cannot be compared with those of Retrieval.
 //
 //   const TaskData data = pairs::load_films({.imdb = "data/imdb"}, say);
 //
-// `urls_neg.txt` and `urls_pos.txt` of the published set tell which film a review is about. By IMDb's numbers no film
-// is in two of training, validation and test: the test has those of the published test half, validation a tenth of the
-// films of the other half; the reviews of a film in both halves are only in the test. IMDb has the same review of some
-// films under two numbers, so that 114 texts are in training and in the test, and 1.3 % of the test's pairs are about
-// such a film.
+// `urls_neg.txt` and `urls_pos.txt` of the published set tell which film a review is about. By IMDb's film numbers, no
+// film is in two of training, validation and test: the test set has the films of the published test half, and
+// validation a tenth of the films of the other half; the reviews of a film in both halves are only in the test set.
+// For some films, IMDb has the same review under two numbers, so that 114 texts are in both training and test, and 1.3
+// % of the test pairs are about such a film.
 //
-// Half of the pairs are of the same film. Each of them, (a, b), has one of two films beside it, (a, b'), in which b' is
-// the second review of another pair and as negative or positive as b. So neither one review alone, nor how the two
-// judge, tells the label.
+// Half of the pairs are about the same film. Each of these, (a, b), has a counterpart about two films, (a, b'), in
+// which b' is the second review of another pair and has the same sentiment as b. So neither one review alone nor the
+// sentiments of the two give away the label.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct FilmsOptions {
   Partial partial = {};  ///< take fewer reviews than are published
 };
 
-/// A pair of reviews: places in the training half, or behind it in the test half.
+/// A pair of reviews, as positions in the training half followed by the test half.
 struct Pair {
   int64_t first, second;
   bool same;
@@ -48,8 +48,8 @@ struct FilmPairs {
   std::vector<Pair> train, valid, test;
 };
 
-/// Draws the pairs; they depend on the reviews and the options alone. An Error where a list of films is missing or
-/// shorter than the numbers of reviews, or where there are too few films.
+/// Draws the pairs; they depend on the reviews and the options alone. An Error if a list of films is missing or shorter
+/// than the numbers of the reviews require, or if there are too few films.
 FilmPairs draw_films(const text::Reviews& reviews, const FilmsOptions& options);
 
 /// For other programs: writes train.tsv, valid.tsv, test.tsv and a manifest, all or nothing (making.h): a header `label
@@ -61,11 +61,11 @@ struct FilmsTaskOptions {
   std::filesystem::path imdb = {};  ///< folder of the reviews
   FilmsOptions films = {};
   int64_t max_length = 4000;  ///< of each review
-  /// At most so many pairs, the first of those drawn, which lie in random order; 0: all.
+  /// At most this many pairs, the first of those drawn, which are in random order; 0: all.
   int64_t valid_examples = 0, test_examples = 0;
 };
 
-/// What a model must know of the data, without them.
+/// What a model must know of the data, without loading them.
 Task films_task(const FilmsTaskOptions& options);
 /// The task with its data: the pairs of draw_films, drawn each time.
 TaskData load_films(const FilmsTaskOptions& options, const Say& say);

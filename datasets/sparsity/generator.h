@@ -4,10 +4,10 @@
 //
 //   a_i ~ Bernoulli(p);  v_i = +-1 by a fair coin;  but where a_i = 1 and the sum so far is 4 (-4), v_i = -1 (+1)
 //
-// so no prefix sum exceeds 4 in absolute value. The paper does not say how it biases the coin. With this rule, -4 and
-// 4 are rarer than the other sums, about half as frequent as 0 once the walk has forgotten its start, as the paper
-// reports of its own. As there, that is "balanced out by overgeneration and sampling": each class gets the same number
-// of sequences, each drawn again and again until its sum is the class.
+// so no prefix sum exceeds 4 in absolute value. The paper does not say how it biases the coin. With this rule, -4 and 4
+// are rarer than the other sums, about half as frequent as 0 once the walk has forgotten its start; the paper reports
+// the same of its data. As in the paper, this is "balanced out by overgeneration and sampling": each class gets the
+// same number of sequences, and each sequence is redrawn until its sum is that of the class.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The result of BERT's normaliser for each character: dropped, a space, a word of its own, or letters of a word,
+// What BERT's normaliser makes of each character: nothing, a space, a word of its own, or letters of a word,
 // lower-cased and without accents if requested. Equal to BertNormalizer and BertPreTokenizer of Hugging Face's
 // tokenizers 0.20.3.
 //
@@ -22,14 +22,14 @@ struct BertNormalizerOptions {
   bool lower_case = true;
 };
 
-/// The table of one set of options: some 2 MB.
+/// The table for one set of options, about 2 MB.
 class BertCharacters {
  public:
   enum class Kind : uint8_t {
     itself,    ///< a letter that stays as it is
     letters,   ///< bytes() go to the word
-    drop,      ///< as if it were not there
-    barrier,   ///< nothing, but marks are not put in order across it
+    drop,      ///< is ignored
+    barrier,   ///< is ignored, but marks are not reordered across it
     space,     ///< ends the word
     alone,     ///< ends the word; bytes() are a word of their own
     sequence,  ///< several of these: steps()
@@ -42,7 +42,7 @@ class BertCharacters {
   /// One character of a sequence: never a sequence itself.
   struct Step {
     Kind kind;
-    uint8_t combining_class;  ///< other than 0: a mark that is kept, to be put in order
+    uint8_t combining_class;  ///< other than 0: a mark that is kept and put in order
     uint8_t count;
     uint32_t offset;
   };

@@ -1,4 +1,4 @@
-// All pieces of a vocabulary as a tree of bytes, in which one walk finds the longest piece at the start of a word.
+// All pieces of a vocabulary as a trie of bytes, in which one walk finds the longest piece at the start of a word.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace bochner {
 
-/// Edges lie in one table, by node and byte; memory is some 16 bytes for each byte of the vocabulary at most.
+/// Edges are in one hash table, by node and byte; memory is at most about 16 bytes for each byte of the vocabulary.
 class PieceTrie {
  public:
-  /// `bytes`: of all pieces together, at most.
+  /// `bytes`: an upper bound of the length of all pieces together.
   explicit PieceTrie(size_t bytes);
 
   /// Pieces of `tree` 0 begin words, those of tree 1 continue them.

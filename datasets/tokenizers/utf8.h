@@ -1,4 +1,4 @@
-// UTF-8 that may be damaged, one character at a time.
+// Decodes UTF-8 that may be damaged, one character at a time.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ struct Decoded {
   bool valid;
 };
 
-/// The character at the start of `text`, which is not empty. Damaged bytes are one U+FFFD for each longest beginning of
-/// a character, as the Unicode standard (3.9, "maximal subparts"), Python's errors="replace" and Rust's from_utf8_lossy
-/// do.
+/// The character at the start of `text`, which is not empty. Damaged bytes become one U+FFFD for each longest beginning
+/// of a character, as in the Unicode standard (3.9, "maximal subparts"), Python's errors="replace" and Rust's
+/// from_utf8_lossy.
 inline Decoded decode(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint32_t first = byte(0);
@@ -65,7 +65,7 @@ inline void append(uint32_t code, std::string& text) {
   }
 }
 
-/// Characters of valid UTF-8.
+/// The number of characters of valid UTF-8.
 inline int64_t characters(std::string_view text) {
   int64_t count = 0;
   for (const char c : text) count += (static_cast<uint8_t>(c) & 0xC0U) != 0x80U ? 1 : 0;

@@ -37,8 +37,8 @@ class Wordpiece {
  public:
   class Encoder;
 
-  /// With `special_in_text`, `[MASK]` in a text is that token, as in Hugging Face's tokenizers; otherwise it is a
-  /// bracket, a word and a bracket.
+  /// With `special_in_text`, `[MASK]` in a text is read as that token, as in Hugging Face's tokenizers; otherwise it is
+  /// a bracket, a word and a bracket.
   explicit Wordpiece(WordpieceVocabulary vocabulary, bool special_in_text = true);
 
   const WordpieceVocabulary& vocabulary() const { return vocabulary_; }
@@ -50,7 +50,7 @@ class Wordpiece {
  private:
   friend class Encoder;
 
-  /// What a byte of text may be.
+  /// The kinds of bytes in a text.
   enum class Byte : uint8_t { letter, drop, space, alone, other, token };
 
   /// The longest added token that `text` begins with; null if there is none.
@@ -60,16 +60,16 @@ class Wordpiece {
   BertCharacters characters_;
   std::unique_ptr<PieceTrie> trie_;
   std::array<Byte, 256> bytes_{};    ///< token: an added token may begin here
-  std::array<Byte, 256> plain_{};    ///< what it is where none does
+  std::array<Byte, 256> plain_{};    ///< the kind of byte where no token begins
   std::array<char, 256> letters_{};  ///< what an ASCII letter becomes
   std::vector<AddedToken> added_;    ///< those that are looked for, long ones first
   int64_t size_ = 0;
 };
 
-/// What is told of bytes that were not UTF-8: `2 places were not UTF-8; each was read as U+FFFD`.
+/// The message about bytes that were not UTF-8: `2 places were not UTF-8; each was read as U+FFFD`.
 std::string told_of_replaced(int64_t count);
 
-/// Turns text into ids. It remembers the pieces of the words it met, so each thread has one of its own.
+/// Turns text into ids. It remembers the pieces of the words that it has seen, so each thread needs its own.
 class Wordpiece::Encoder {
  public:
   explicit Encoder(const Wordpiece& tokenizer);
@@ -77,20 +77,20 @@ class Wordpiece::Encoder {
   /// Appends the ids of a text, without [CLS] and [SEP]. Bytes that are not UTF-8 are read as U+FFFD and counted.
   void append(std::string_view text, std::vector<int32_t>& ids);
 
-  /// Where there are more than options.longest ids, the end of the text is cut off. In a pair it is the longer one's,
-  /// until both are equally long, and then both in turn, the second keeping the odd id ("longest first").
+  /// If there are more than options.longest ids, the end of the text is cut off. In a pair, the longer text is cut
+  /// until both are equally long, and then both in turn, where the second keeps the odd id ("longest first").
   Encoding encode(std::string_view text, const EncodeOptions& options = {});
   Encoding encode_pair(std::string_view first, std::string_view second, const EncodeOptions& options = {});
 
   /// The words of a text before they are cut into pieces: normalised, and split at white space and punctuation. A word
-  /// too long to be known may come without its end.
+  /// that is too long to be known may lack its end.
   std::vector<std::string> words(std::string_view text);
 
   /// How often bytes were not UTF-8, in all texts so far.
   int64_t replaced() const { return replaced_; }
 
  private:
-  /// The pieces of a short word: its bytes with zeros behind them, the last one its length.
+  /// The pieces of a short word. Its bytes are padded with zeros, and the last one is its length.
   struct Known {
     uint64_t low = 0, high = 0;
     int32_t count = 0;
@@ -119,7 +119,7 @@ class Wordpiece::Encoder {
   int64_t replaced_ = 0;
 };
 
-/// How many ids of a pair of `first` and `second` ids are kept where no more than `longest` may be.
+/// How many ids of each text are kept when a pair of `first` and `second` ids may have at most `longest`.
 std::pair<int64_t, int64_t> truncated_lengths(int64_t first, int64_t second, int64_t longest);
 
 }  // namespace bochner

@@ -1,4 +1,4 @@
-// A WordPiece vocabulary made from text, for people who bring a language of their own.
+// Trains a WordPiece vocabulary from text, for users with a language of their own.
 //
 //   WordpieceTraining training({.size = 30000});
 //   training.add("Any text.");
@@ -17,16 +17,15 @@
 namespace bochner {
 
 struct WordpieceTrainingOptions {
-  int64_t size = 30522;       ///< tokens at most, the five special ones and single characters among them
-  int64_t least_count = 2;    ///< two pieces that follow each other less often are not joined
-  int64_t characters = 1000;  ///< different ones at most; words with others are left out
+  int64_t size = 30522;       ///< tokens at most, including the five special ones and single characters
+  int64_t least_count = 2;    ///< pairs of pieces that are less frequent are not joined
+  int64_t characters = 1000;  ///< distinct ones at most; words with others are left out
   WordpieceOptions text;      ///< how text becomes words
 };
 
-/// Counts words, and joins the two neighbouring pieces that are most frequent, again and again, as Hugging Face's
-/// WordPieceTrainer does. Among pairs of equal count the one comes first whose left piece, then whose right piece is
-/// first in the order of bytes (`##` counts). So the vocabulary depends on nothing but the counts of words, not on the
-/// order of texts.
+/// Counts words, and joins the most frequent pair of neighbouring pieces again and again, as Hugging Face's
+/// WordPieceTrainer does. Pairs of equal count are taken in byte order of the left piece, then of the right one (`##`
+/// counts). So the vocabulary depends only on the counts of words, not on the order of texts.
 class WordpieceTraining {
  public:
   explicit WordpieceTraining(const WordpieceTrainingOptions& options);
@@ -39,8 +38,8 @@ class WordpieceTraining {
   int64_t replaced() const { return encoder_.replaced(); }
 
   /// [PAD], [UNK], [CLS], [SEP], [MASK]; the characters that begin words, then those that continue them, both in the
-  /// order of bytes; the joined pieces in the order in which they were joined. An Error where `size` has no room for
-  /// characters.
+  /// order of bytes; the joined pieces in the order in which they were joined. An Error if `size` leaves no room for
+  /// the characters.
   std::vector<std::string> tokens() const;
 
  private:
@@ -51,7 +50,7 @@ class WordpieceTraining {
   int64_t count_ = 0;
 };
 
-/// What a vocab.txt holds: a token a line.
+/// The text of a vocab.txt: one token per line.
 std::string vocabulary_text(const std::vector<std::string>& tokens);
 void write_vocabulary(const std::filesystem::path& path, const std::vector<std::string>& tokens);
 
