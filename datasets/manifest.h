@@ -52,8 +52,7 @@ ManifestFile entry_of(const std::filesystem::path& folder, const std::string& na
 enum class FileState {
   right,
   missing,
-  incomplete,  ///< only some of its examples are there, which a program may accept; for sets that are checked as a
-               ///< whole
+  incomplete,  ///< only some of its examples, which a program may accept; for sets that are checked as a whole
   wrong_size,
   wrong_hash,
 };

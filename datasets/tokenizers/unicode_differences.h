@@ -1,7 +1,7 @@
 // Where the tables of Hugging Face's tokenizers 0.20.3 differ from those of utf8proc 2.8 (Unicode 15). Its categories
-// are mostly those of Unicode 8 with mistakes of their own, its decompositions those of Unicode 9, so that it takes
-// newer marks and signs for letters. Printed by `tests/golden/wordpiece.py --differences`; do not edit by hand.
-// Surrogates are not included, since UTF-8 cannot encode them.
+// are mostly those of Unicode 8 with mistakes of their own, its decompositions those of Unicode 9, so that newer marks
+// and signs are letters there. Printed by `tests/golden/wordpiece.py --differences`; do not edit by hand. Surrogates
+// are not included, since UTF-8 cannot encode them.
 #pragma once
 
 #include <cstdint>
