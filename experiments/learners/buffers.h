@@ -1,4 +1,4 @@
-// What a model's state holds beside its parameters, such as running means and drawn features. A training step may
+// What a model's state holds besides its parameters, such as running means and drawn features. A training step may
 // change it.
 #pragma once
 
@@ -11,10 +11,10 @@ namespace bochner {
 
 using Buffers = std::map<std::string, Tensor>;
 
-/// By their names; the model's own tensors.
+/// By name; these are the model's own tensors.
 Buffers buffers_of(Module& model);
 Buffers copied_buffers(Module& model);
-/// Has the model's buffers hold what was copied.
+/// Sets the model's buffers to what was copied.
 void set_buffers(Module& model, const Buffers& copied);
 
 }  // namespace bochner

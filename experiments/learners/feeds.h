@@ -1,4 +1,4 @@
-// Feeds over what is there already: a subclass says what the model and the objective see of each batch.
+// Feeds built on what exists already: a subclass says what the model and the objective see of each batch.
 #pragma once
 
 #include <memory>

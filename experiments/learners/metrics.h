@@ -1,7 +1,6 @@
-// Metrics of a model on a split, computed from all its answers at once, since not every metric is a mean over
-// examples.
+// Metrics of a model on a split, computed from all its answers at once, since some metrics are not means over examples.
 //
-// To add one, write its function of the answers and a line in the list of metrics.cpp; tasks then name it.
+// To add one, write it as a function of the answers and add a line to the list in metrics.cpp; tasks then name it.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +12,13 @@
 
 namespace bochner {
 
-/// A model's answers on a split and the right ones, in the order of the split.
+/// A model's answers on a split and the right answers, in the order of the split.
 struct Answers {
   double loss_sum = 0;  ///< over all terms
   double terms = 0;
-  // For classes; if tokens have labels, for each token that has one.
+  // For classification; if tokens have labels, one entry for each token that has one.
   std::vector<int64_t> guesses, labels;
-  /// For regression the outputs, for two classes the score of class 1 minus that of class 0.
+  /// For regression, the outputs; for two classes, the score of class 1 minus that of class 0.
   std::vector<double> values;
   std::vector<double> truths;  ///< of regression
   // Of masked tokens (masked/masked_tokens.h).
@@ -33,12 +32,12 @@ struct Metric {
   bool of_two_classes = false;  ///< defined for two classes only
 };
 
-/// The metrics of these names, in their order; an Error lists the known names. If `classes` is not 2, those for two
-/// classes are omitted.
+/// The metrics with these names, in their order; an Error lists the known names. If `classes` is not 2, those for two
+/// classes are left out.
 std::vector<Metric> metrics_named(const std::vector<std::string>& names, int64_t classes = 2);
 
-/// What metrics of guesses say, the loss aside, of always naming the most frequent of the labels `train`; of equally
-/// frequent ones the smallest.
+/// The metrics of guesses, without the loss, of always naming the most frequent class in `train`; of equally frequent
+/// classes, the smallest.
 Baseline of_majority_class(const std::vector<int64_t>& train, const std::vector<int64_t>& labels,
                            const std::vector<Metric>& metrics);
 

@@ -1,4 +1,4 @@
-// The use of a model's outputs: the loss to minimise, and the answers that evaluations and predictions need.
+// What is done with a model's outputs: the loss to minimise, and the answers that evaluations and predictions need.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@
 
 namespace bochner {
 
-/// The outputs of one forward pass, in an order that model and objective agree on; most models have one output.
+/// The outputs of one forward pass, in an order on which model and objective agree; most models have one output.
 using Outputs = std::vector<Variable>;
 
-/// Tokens and examples with this label count for nothing.
+/// Tokens and examples with this label are ignored.
 inline constexpr int64_t kNoLabel = -100;
 
 class Objective {
@@ -28,16 +28,16 @@ class Objective {
   /// One number, the mean over the terms of a batch.
   virtual Variable loss(const Outputs& outputs, const Examples& examples) const = 0;
   /// The number of these terms: one f64 on the examples' device. Undefined if the loss is not a mean over examples, so
-  /// that a batch cannot be divided into parts.
+  /// a batch cannot be divided into parts.
   virtual Tensor terms(const Examples& examples) const = 0;
-  /// Whether answers are right or wrong. If so, correct() is the number of right ones, one f64 on the outputs' device,
-  /// of the judged() answers to the same examples on the CPU.
+  /// Whether answers can be right or wrong. If so, correct() is the number of right answers, one f64 on the outputs'
+  /// device, and judged() the number of all that are judged for the same examples, which are then on the CPU.
   virtual bool judges() const { return false; }
   virtual Tensor correct(const Outputs&, const Examples&) const { return {}; }
   virtual int64_t judged(const Examples&) const { return 0; }
-  /// Adds the answers to a batch, without loss and terms.
+  /// Adds the answers to a batch, but neither loss nor terms.
   virtual void collect(const Outputs& outputs, const Examples& examples, Answers& to) const = 0;
-  /// The model's answer to each example. What the answers should be is not read.
+  /// The model's answer to each example. The right answers are not read.
   virtual std::vector<Prediction> predictions(const Outputs& outputs, const Examples& examples) const = 0;
 };
 
@@ -45,9 +45,9 @@ class Objective {
 /// (n, length), kNoLabel where there is none.
 class Classification : public Objective {
  public:
-  /// What predictions tell of an example.
+  /// What predictions say of an example.
   enum class Tells : unsigned char { class_and_chances, class_alone };
-  /// `names`, where given, are those of the classes.
+  /// `names`: the names of the classes, if given.
   explicit Classification(std::string labels = "labels", std::vector<std::string> names = {},
                           Tells tells = Tells::class_and_chances)
       : labels_(std::move(labels)), names_(std::move(names)), tells_(tells) {}
@@ -57,7 +57,7 @@ class Classification : public Objective {
   Tensor correct(const Outputs& outputs, const Examples& examples) const override;
   int64_t judged(const Examples& examples) const override;
   void collect(const Outputs& outputs, const Examples& examples, Answers& to) const override;
-  /// The class, by its name where it has one, and the probability of each class; for tokens only the classes.
+  /// The class, by its name if it has one, and the probability of each class; for tokens, only the classes.
   std::vector<Prediction> predictions(const Outputs& outputs, const Examples& examples) const override;
 
  private:

@@ -26,15 +26,15 @@ struct OptimConfig {
   int64_t evaluate_every = 500;
 
   void fields(Fields& f);
-  /// An Error if settings do not go together.
+  /// An Error if settings contradict each other.
   Schedule schedule_of(int64_t steps) const;
   std::unique_ptr<Adam> optimizer_of(std::vector<ParameterGroup> groups) const;
 };
 
-/// For networks with SNNK layers, whose weights have their own rate: their features are of another size than the inputs
-/// of a Linear, and they are not multiplied by a SIREN's omega.
+/// For networks with SNNK layers, whose weights have a learning rate of their own: their features differ in scale from
+/// the inputs of a Linear, and they are not multiplied by a SIREN's omega.
 struct SnnkOptimConfig : OptimConfig {
-  double snnk_rate = 1;  ///< as a multiple of the rate
+  double snnk_rate = 1;  ///< as a multiple of `rate`
 
   SnnkOptimConfig() { weight_decay = 0.01; }
   void fields(Fields& f);

@@ -9,7 +9,7 @@
 
 namespace bochner {
 
-/// Of every program with such layers. Defaults are each program's own.
+/// For every program with such layers. Each program sets its own defaults.
 struct SnnkConfig {
   int64_t features = 32;
   bool orthogonal = false;
@@ -17,17 +17,17 @@ struct SnnkConfig {
   bool damped = true;
 
   void fields(Fields& f);
-  /// A layer that stands for this activation.
+  /// An SNNK layer in place of this activation.
   SnnkOptions snnk(const std::string& activation) const;
 };
 
-/// Where --attention names the layer: whether it is one of SNNK, for whose activation `holds` is true.
+/// Where --attention names the layer: whether it is an SNNK layer for whose activation `holds` is true.
 std::function<bool()> snnk_layer(Fields& f, std::function<bool(const std::string& activation)> holds = {});
 
-/// The fields behind the first `before` ones count only if --attention names an SNNK layer.
+/// The fields after the first `before` count only if --attention names an SNNK layer.
 void only_with_snnk(Fields& f, size_t before);
 
-/// Of networks that are made with such layers in the place of plain ones.
+/// For networks that have such layers in place of plain ones.
 struct SnnkInPlaceConfig : SnnkConfig {
   double eta = 1;
   SnnkStart start = SnnkStart::psi;

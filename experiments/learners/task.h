@@ -1,5 +1,5 @@
-// A task as an entry of its program's list; the program itself names no task. To add one, write a function that returns
-// its entry, in its own file, declare it in the program's tasks.h, and add a line to the list
+// A task as an entry in its program's list; the program itself names no task. To add one, write a function that returns
+// its entry, in a file of its own, declare it in the program's tasks.h, and add a line to the list
 // (experiments/lra/tasks.cpp).
 //
 //   TaskEntry<TaskData> text_task() {
@@ -26,7 +26,7 @@
 
 namespace bochner {
 
-/// Receivers of messages while data are read or made.
+/// Receivers of messages while data are read or generated.
 struct Messages {
   Say say;   ///< progress
   Say warn;  ///< warnings
@@ -41,7 +41,7 @@ struct TaskEntry {
   std::string name;  ///< as in --task=NAME
   /// Adds the options of this task, in a group of its name.
   std::function<void(Fields&)> fields = {};
-  /// What a model must know of the data before they are read or made; undefined if only the data tell it.
+  /// What a model must know of the data before they are read or generated; undefined if only the data tell it.
   std::function<Task(const RunOptions&)> about = {};
   std::function<Data(const RunOptions&, const Messages&)> load = {};
   /// Baselines without learning, in addition to the majority class.
@@ -57,7 +57,7 @@ std::vector<std::string> names_of(const std::vector<TaskEntry<Data>>& tasks) {
   return names;
 }
 
-/// The entry of that name, which is one of the list's.
+/// The entry of that name. An Error if there is none.
 template <class Data>
 const TaskEntry<Data>& task_named(const std::vector<TaskEntry<Data>>& tasks, const std::string& name) {
   const auto found = std::find_if(tasks.begin(), tasks.end(), [&](const auto& task) { return task.name == name; });
@@ -71,7 +71,7 @@ TrainPlan plan_by(const TaskEntry<Data>& task, const RunOptions& run, const Opti
   return plan_by(metrics_named({task.best_by})[0], run, optim);
 }
 
-/// The fields of every task, each of which counts only with its own.
+/// The fields of every task, which count only if that task is chosen.
 template <class Data>
 void fields_of(const std::vector<TaskEntry<Data>>& tasks, Fields& f) {
   for (const TaskEntry<Data>& task : tasks) {

@@ -1,5 +1,5 @@
-// A pretrained model as the beginning of a run: its weights, what the method adds to it, and an adapter that was
-// trained before.
+// A pretrained model at the start of a run: its weights, what the method adds to it, and an adapter that was trained
+// before.
 #pragma once
 
 #include <optional>
@@ -16,18 +16,18 @@ struct AdaptedFrom {
   std::string adapter = {};          ///< a folder; empty: none
 };
 
-/// What became of a model.
+/// The result of adapting a model.
 struct Adapted {
-  /// The file of its weights, and the names of all parameters in it that are as they are there.
+  /// The file of its weights, and the names of all parameters that are unchanged from that file.
   Problem::Base base = {};
-  /// What was added to it: what the folder of the adapter describes or, without one, the method. Pooler and classifier
-  /// are among its modules_to_save where they are trained or new.
+  /// What was added to it: what the adapter's folder describes or, without one, what the method adds. Pooler and
+  /// classifier are among its modules_to_save if they are trained or new.
   std::optional<Peft> added = {};
 };
 
-/// Reads pretrained weights into a model unless there are none or the options ask for new ones, changes it as the
-/// method says, or adds and reads the adapter. `say` is told which weights were read. An Error where the adapter
-/// changes a pooler or a classifier that the pretrained model lacks.
+/// Reads pretrained weights into a model, unless there are none or the options ask for new ones; then changes it as the
+/// method says, or adds and reads the adapter. `say` is told which weights were read. An Error if the adapter changes a
+/// pooler or a classifier that the pretrained model lacks.
 Adapted adapt(PretrainedModel& model, const AdaptationConfig& config, const AdaptedFrom& from, Generator& init,
               const Say& say);
 

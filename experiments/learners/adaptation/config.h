@@ -21,7 +21,7 @@ struct AdaptationConfig : SnnkConfig {
   std::string activation = "relu";  ///< of the SNNK layers
   double ridge = -1;
   int64_t top = 6;
-  // Of the other adapters.
+  // For the other adapters.
   int64_t size = 48;
   std::string size_activation = "gelu";
   std::string targets = "query,value";
@@ -33,16 +33,16 @@ struct AdaptationConfig : SnnkConfig {
     features = 16;
     damped = false;
   }
-  /// In a group `model`, behind the field `adapter` of the program.
+  /// In a group `model`, after the program's field `adapter`.
   void fields(Fields& f);
   /// The names in `targets`.
   std::vector<std::string> target_names() const;
-  /// The method and its options from the folder of an adapter; empty: none. An Error where others were asked for, and
-  /// where a preset is one of another method; other sizes of a preset give way.
+  /// Takes the method and its options from an adapter's folder; empty: none. An Error if others were asked for, or if a
+  /// preset belongs to another method; other sizes in a preset are overridden.
   void take(const std::string& adapter, const Fields& fields);
-  /// An Error where --model.top asks for more blocks than there are.
+  /// An Error if --model.top asks for more blocks than there are.
   void check_top(int64_t layers) const;
-  /// A model with the dropout of the options. Options is BertOptions or VitOptions.
+  /// Gives the model the dropout of these options. Options is BertOptions or VitOptions.
   template <class Options>
   void set_dropout(Options& options) const {
     if (dropout < 0) return;
@@ -54,12 +54,12 @@ struct AdaptationConfig : SnnkConfig {
   void only_by_method(Fields& f);
 };
 
-/// How long a model is fitted, what it begins with, and the folder that it is written into.
+/// How long a model is fitted, what it begins with, and the folder that it is written to.
 struct FittingConfig : ExportConfig {
   double epochs = 3;
   std::string adapter{};
 
-  /// `beside` is what an exported folder holds beside config.json and model.safetensors.
+  /// `beside`: what an exported folder holds in addition to config.json and model.safetensors.
   void fields(Fields& f, const std::string& beside);
   /// The steps and those between validations from so many epochs, where they were not given themselves.
   void settle_length(const Fields& fields, RunOptions& run, OptimConfig& optim, int64_t train_examples,

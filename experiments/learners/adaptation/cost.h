@@ -8,10 +8,10 @@
 
 namespace bochner {
 
-/// For the record of a run: `bytes` of all weights; `trained-bytes`, of those that were trained; `milliseconds` of
-/// scores(), which are those of a few examples, the median of several times. Where SNNK layers can be bundled, which is
-/// then done, the same after it, as `bundled-...`, and `bundled-apart`: the largest difference of the scores, relative
-/// to the largest score.
+/// For the record of a run: `bytes` of all weights; `trained-bytes` of the trained ones; `milliseconds` of scores(),
+/// which are those of a few examples, as the median of several times. If SNNK layers can be bundled, bundles them and
+/// adds the same numbers after it, as `bundled-...`, and `bundled-apart`: the largest difference of the scores,
+/// relative to the largest score.
 Metrics cost_of(PretrainedModel& model, const std::function<Variable(Context&)>& scores);
 
 }  // namespace bochner

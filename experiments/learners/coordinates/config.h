@@ -1,4 +1,4 @@
-// The options of networks from coordinates to fields (siren, qpnn). `--attention` names the hidden layers.
+// The options of networks that map coordinates to fields (siren, qpnn). `--attention` names the hidden layers.
 #pragma once
 
 #include "experiments/learners/optim_config.h"
@@ -19,11 +19,11 @@ struct ModelConfig : SnnkInPlaceConfig {
     eta = 3;
   }
   void fields(Fields& f);
-  /// An Error if the network can't have this layer.
+  /// An Error if the network cannot have this layer.
   void check(const std::string& layer) const;
 };
 
-/// `plain` and the SNNK layers that may stand in for it: `snnk-sin`, `snnk-cos`, `snnk-relu`.
+/// `plain`, and the SNNK layers that may replace it: `snnk-sin`, `snnk-cos`, `snnk-relu`.
 std::vector<std::string> layer_names();
 
 SirenOptions siren_options(const ModelConfig& model, const std::string& layer, SirenOptions::Activation activation,

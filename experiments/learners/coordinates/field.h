@@ -1,4 +1,4 @@
-// A field over coordinates, learnt at a fixed set of points, as the parts of a Problem of the Learner.
+// A field over coordinates, learnt at a fixed set of points, as the parts of a Problem for the Learner.
 #pragma once
 
 #include "experiments/learners/coordinates/config.h"
@@ -6,8 +6,8 @@
 
 namespace bochner::coordinates {
 
-/// Points and the values at each: tensors by name, the first of them `points` (n, inputs). A batch is `count` of them,
-/// drawn anew in each step, or all if there are not more.
+/// Points and the values at each: tensors by name, the first of which is `points` (n, inputs). A batch is `count` of
+/// the points, drawn anew in each step, or all of them if there are no more than that.
 class PointFeed final : public Feed {
  public:
   PointFeed(Examples all, int64_t count, const Generator& draws);
@@ -23,7 +23,7 @@ class PointFeed final : public Feed {
   Generator draws_;
 };
 
-/// All points in pieces of that many, in order.
+/// All points in order, in pieces of that many.
 class PointsInOrder final : public Feed {
  public:
   PointsInOrder(Examples all, int64_t piece);
@@ -41,13 +41,13 @@ class PointsInOrder final : public Feed {
 /// Examples of tensors with equal numbers of rows.
 Examples points(std::vector<std::pair<std::string, Tensor>> tensors);
 
-/// A Problem with the model, its optimizer and its training points; objective, split and metrics are set by the caller.
+/// A Problem with the model, its optimizer and its training points; the caller sets objective, split and metrics.
 Problem of_field(const RunOptions& run, std::shared_ptr<Siren> model, const SnnkOptimConfig& optim, Examples train);
 
-/// The network for a run, as it is before training.
+/// The network of a run, before training.
 std::shared_ptr<Siren> siren_of(const RunOptions& run, const SirenOptions& options);
 
-/// The field at x (n, inputs), and with its derivatives, taken in pieces of rows. On the device of the model.
+/// The field at x (n, inputs), and the field with its derivatives, computed in pieces of rows. On the model's device.
 Tensor values(const Siren& model, const Tensor& x);
 FieldDerivatives derivatives(const Siren& model, const Tensor& x);
 

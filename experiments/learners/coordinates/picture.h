@@ -12,7 +12,7 @@ namespace bochner::siren {
 struct Picture {
   Tensor values;     ///< f32 (height, width), in [-1, 1]
   Tensor gradient;   ///< f32 (height, width, 2): central differences per unit of the coordinates
-  Tensor laplacian;  ///< f32 (height, width): from the four neighbours; derivatives are 0 in the outermost pixels
+  Tensor laplacian;  ///< f32 (height, width): from the four neighbours; derivatives are 0 at the outermost pixels
 
   int64_t height() const { return values.size(0); }
   int64_t width() const { return values.size(1); }
@@ -23,17 +23,18 @@ struct Picture {
 
 /// A still life by formula: a shaded ball and its shadow, rings, stripes that grow finer, tiles. size x size pixels.
 Picture still_life(int64_t size);
-/// Dead leaves: discs that hide one another, radii r of density r^-3 from 1/50 to 1/2, each of one grey with a slope.
-/// Like photographs on average, such pictures have edges at every scale and a spectrum that falls as 1 / frequency
-/// (Ruderman, 1997; Lee, Mumford & Huang, 2001), so a network cannot fit them to the last pixel. size x size pixels,
-/// each the mean of 16 samples; the same leaves at every size.
+/// Dead leaves: discs that hide one another, with radii r of density r^-3 from 1/50 to 1/2, each disc a grey with a
+/// linear slope. Like photographs on average, such pictures have edges at every scale and a spectrum that falls as 1 /
+/// frequency (Ruderman, 1997; Lee, Mumford & Huang, 2001), so a network cannot fit them to the last pixel. size x size
+/// pixels, each the mean of 16 samples; the leaves are the same at every size.
 Picture dead_leaves(int64_t size);
-/// Any PNG; colours become luma (Rec. 601). An Error where it is smaller than 3 x 3.
+/// Any PNG; colours become luma (Rec. 601). An Error if it is smaller than 3 x 3.
 Picture read_picture(const std::string& file);
 
-/// 10 log10(peak^2 / mean square error) of two lists of as many values, in dB.
+/// 10 log10(peak^2 / mean squared error) of two lists of the same length, in dB.
 double psnr(const std::vector<double>& values, const std::vector<double>& truths, double peak);
-/// 10 log10(peak^2 / mean square error) of fields of one shape, in dB. Within `margin` of the border nothing counts.
+/// 10 log10(peak^2 / mean squared error) of two fields of the same shape, in dB. Pixels within `margin` of the border
+/// do not count.
 double psnr(const Tensor& field, const Tensor& truth, double peak, int64_t margin = 0);
 
 }  // namespace bochner::siren

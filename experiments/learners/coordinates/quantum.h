@@ -1,6 +1,6 @@
-// Quantum systems whose states and potentials are known in closed form: potentials are learnt from the states.
+// Quantum systems whose states and potentials are known in closed form; potentials are learnt from the states.
 //
-// Both are two oscillators in coordinates u, v that are rotated against the particles' (mass and hbar are 1):
+// Both are two oscillators in coordinates u, v, which are rotated against the particles' (mass and hbar are 1):
 //   H = -(d^2/du^2 + d^2/dv^2) / 2 + V,   V = (a^2 u^2 + b^2 v^2) / 2
 //   psi_(i,j) = h_i(sqrt(a) u) h_j(sqrt(b) v) exp(-(a u^2 + b v^2) / 2),   E_(i,j) = a (i + 1/2) + b (j + 1/2),
 // with Hermite polynomials h_0 = 1, h_1(z) = z.
@@ -24,7 +24,7 @@ class System {
 
   static System harmonic();
   static System two_body(double spring);
-  /// By task name: `harmonic` or `two-body`.
+  /// By the task's name: `harmonic` or `two-body`.
   static System named(const std::string& name, double spring);
 
   /// psi of a state at x f64 (n, 2): (n, 1), not normalised
@@ -39,7 +39,7 @@ class System {
   bool rotated_;
 };
 
-/// Measurements of some states at some points, from which a potential is learned.
+/// Measurements of some states at some points, from which a potential is learnt.
 struct Observations {
   Tensor points;   ///< f32 (n, 2)
   Tensor psi;      ///< f32 (n, states)
@@ -51,7 +51,7 @@ Observations observe(const System& system, int states, int64_t n, double box, Ge
 
 /// The residual of Schrodinger's equation, which is zero only for the true potential, up to a constant:
 ///   sum_k mean((T_k + V psi_k - E_k psi_k)^2) / mean(psi_k^2),   E_k = mean(psi_k (T_k + V psi_k)) / mean(psi_k^2).
-/// That E_k is one number for all points is the conservation of energy. V (n, 1); psi and T as Observations.
+/// E_k is the same number for all points because energy is conserved. V (n, 1); psi and T as in Observations.
 Variable schrodinger_residual(const Variable& V, const Tensor& psi, const Tensor& kinetic);
 
 /// The distance of a potential from the true one, which is known only up to a constant:

@@ -5,9 +5,9 @@
 
 namespace bochner::mnist {
 
-/// Tasks mnist and fashion-mnist: the four IDX files in --data or its folder of the task's name, plain or packed:
-/// pixels / 255, standardised by the mean and deviation of all training pixels. 25 % of the training images, as evenly
-/// over the classes as possible, are for validation (SNNK F).
+/// Tasks mnist and fashion-mnist: reads the four IDX files, plain or compressed, from --data or its folder named after
+/// the task. Pixels are divided by 255 and standardised by the mean and deviation of all training pixels. 25 % of the
+/// training images, as evenly over the classes as possible, are for validation (SNNK F).
 struct Config : rows::Config {
   Config();
 };

@@ -1,4 +1,4 @@
-// Classification of rows of numbers as a Problem of the Learner: an MLP, one of whose layers may be an SNNK layer.
+// Classification of rows of numbers as a Problem for the Learner: an MLP, one of whose layers may be an SNNK layer.
 #pragma once
 
 #include "datasets/tables/tabular.h"
@@ -23,14 +23,14 @@ class RowFeed final : public Feed {
   int64_t rows_;
 };
 
-/// A Problem on data that outlive it, with the task's metrics and, on the test set, the costs of the network: flops of
-/// a row and bytes, and after bundling flops-bundled, bytes-bundled and accuracy-bundled. The baselines are the
+/// A Problem on data that outlive it, with the task's metrics. On the test set it adds the costs of the network: flops
+/// per row and bytes, and after bundling flops-bundled, bytes-bundled and accuracy-bundled. The baselines are the
 /// majority class and those of the task.
 Problem classification(const RunOptions& run, const ModelConfig& model, const SnnkOptimConfig& optim, TableSplits& data,
                        const TaskEntry<TableSplits>& task);
 
-/// Has rows standardised as those were that the model of a checkpoint has learnt from. An Error if their columns or
-/// classes have other names.
+/// Standardises rows as they were for the model of the checkpoint. An Error if their columns or classes have other
+/// names.
 void recall_columns(const State& state, TableSplits& data);
 
 }  // namespace bochner::rows

@@ -1,4 +1,4 @@
-// The main part of programs that classify rows of numbers (uci, mnist), which differ in their tasks and defaults.
+// The common main part of the programs that classify rows of numbers (uci, mnist); they differ in tasks and defaults.
 #pragma once
 
 #include "datasets/tables/tabular.h"
@@ -10,7 +10,7 @@ namespace bochner::rows {
 
 using RowTask = TaskEntry<TableSplits>;
 
-/// The config of a program: its tasks, the model and the training. It must not move, since tasks may refer to it.
+/// The config of a program: its tasks, the model and the training. It must not be moved, since tasks may refer to it.
 struct Config {
   RunOptions run;
   std::vector<RowTask> tasks;
@@ -26,7 +26,7 @@ struct Config {
   TableSplits load(const Messages& messages) const { return task_named(tasks, run.task).load(run, messages); }
 };
 
-/// Trains one network for each seed, or those of the sweep.
+/// Trains one network for each seed, or the networks of the sweep.
 void train(Config& config, Session& session);
 
 }  // namespace bochner::rows

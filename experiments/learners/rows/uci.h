@@ -5,7 +5,7 @@
 
 namespace bochner::uci_experiment {
 
-/// Tasks covertype, higgs, hepmass and adult, each of the files that its archive has, and csv: any table.
+/// Tasks covertype, higgs, hepmass and adult, each read from the files in its archive, and csv, which reads any table.
 struct Config : rows::Config {
   Config();
 };

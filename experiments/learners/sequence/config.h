@@ -1,5 +1,4 @@
-// The options of classifiers of sequences (lra, sparsity): an encoder with any attention of the registry, and its
-// training.
+// The options of sequence classifiers (lra, sparsity): an encoder with any attention in the registry, and its training.
 #pragma once
 
 #include <string>
@@ -43,9 +42,9 @@ struct ModelConfig {
   void fields(Fields& f);
 };
 
-/// The classifier of sequences of `data` with this attention.
+/// The classifier of sequences like those of `data`, with this attention.
 EncoderOptions encoder_options(const ModelConfig& model, const std::string& attention, const Task& data);
-/// The least length of this model's batches: its own where a mean divides by the padded length, else 0.
+/// The minimum length of this model's batches: its own length if a mean divides by the padded length, else 0.
 int64_t least_length(const EncoderOptions& options);
 
 }  // namespace bochner::sequence

@@ -1,4 +1,4 @@
-// Classification of sequences of tokens, or of pairs of them, as a Problem of the Learner.
+// Classification of sequences of tokens, or of pairs of sequences, as a Problem for the Learner.
 #pragma once
 
 #include <functional>
@@ -12,29 +12,29 @@
 
 namespace bochner::sequence {
 
-/// Batches of a Loader: `ids` and `mask` (n, length), of pairs (n, 2, length), and `labels` (n).
+/// Batches of a Loader: `ids` and `mask` (n, length), or (n, 2, length) for pairs, and `labels` (n).
 class TokenFeed final : public LoaderFeed {
   using LoaderFeed::LoaderFeed;
   Examples examples_of(Batch batch) override;
 };
 
-/// The model of a task: a SequenceClassifier, of pairs a PairClassifier, and how it is called.
+/// The model of a task, and how it is called: a SequenceClassifier, or a PairClassifier for pairs.
 struct Classifier {
   std::shared_ptr<Module> module;
   std::function<Variable(const Tensor& ids, const Tensor& mask, Context& context)> forward;
 };
 Classifier classifier(const EncoderOptions& options, const Task& task, Generator& init);
 
-/// What a Problem on the data of a task has whatever the model: the feeds, of training examples in random order and of
-/// the others in theirs, and the remarks.
+/// The parts of a Problem on a task's data that do not depend on the model: the feeds, with training examples in random
+/// order and the others in their own, and the remarks.
 Problem without_model(const RunOptions& run, const EncoderOptions& options, const TaskData& data);
 
-/// An Error if vectors are standardised over batches that are grouped by length or divided, since evaluations have the
+/// An Error if vectors are standardised over batches that are grouped by length or divided, since evaluations use the
 /// statistics of all lengths.
 void require_batch_norm_of_batches(const RunOptions& run, const EncoderOptions& options);
 
-/// An encoder with these options on the data of a task, with its metrics. The baselines are the majority class and
-/// those of the task.
+/// An encoder with these options on the data of a task, with the task's metrics. The baselines are the majority class
+/// and those of the task.
 Problem classification(const RunOptions& run, const EncoderOptions& options, const TaskData& data,
                        const TaskEntry<TaskData>& task);
 
