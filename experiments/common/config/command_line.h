@@ -20,25 +20,26 @@ struct Assignment {
 };
 using Assignments = std::vector<Assignment>;
 
-/// Those of `--name=value` arguments. An Error names the mistake and, for an unknown name, the nearest valid one.
+/// The assignments of `--name=value` arguments. An Error names the mistake and, for an unknown name, the nearest valid
+/// one.
 Assignments from_command_line(const Fields& fields, std::span<const std::string> arguments);
 
-/// Why options of a command line are refused, by their names.
+/// Reasons why options on a command line are refused, by the options' names.
 using Refusals = std::map<std::string, std::string>;
 
-/// Those that would change nothing beside the values that all have by now (Field::only).
+/// The options that would change nothing, given the values that all options have by now (Field::only).
 Refusals without_effect(const Fields& fields, const Assignments& command_line);
-/// Refuses an option that would change nothing in any of these runs, which one command line asks for.
+/// Refuses an option that would change nothing in any of these runs, all of which one command line asks for.
 void require_effect(std::span<const Refusals> runs);
 
-/// Characters of a line of --help that is not written to a terminal.
+/// Width of --help in characters when it is not written to a terminal.
 inline constexpr int kHelpWidth = 110;
 
-/// The list of options in --help, in lines of 60 to 140 characters: as wide as the terminal, unless told.
+/// The list of options in --help, in lines of 60 to 140 characters: as wide as the terminal, unless `width` is given.
 std::string options_text(const Fields& fields, int width = terminal_columns(stdout, kHelpWidth));
 
-/// For programs that are no experiments: prints what --help, `usage` and the options, or --version asks for. Returns
-/// whether one was given.
+/// For programs that are not experiments: prints what --help (`usage` and the options) or --version asks for. Returns
+/// whether one of them was given.
 bool answered(const Fields& fields, const std::string& usage);
 
 /// The text of --help.

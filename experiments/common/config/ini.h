@@ -1,4 +1,4 @@
-// INI files: `key = value` lines below `[section]` lines, which make the name `section.key`.
+// INI files: `key = value` lines below `[section]` lines, which form the name `section.key`.
 //
 //   # a comment, also after a value if a blank precedes it
 //   steps = 5000
@@ -6,7 +6,7 @@
 //   layers = 2        # model.layers
 //   name = "a value # with a blank before its hash, or blanks at its ends, stands in quotes; "" is one within them"
 //
-// Boost.Program_options has a reader, but it cannot tell the line of a mistake.
+// Boost.Program_options has a reader, but it cannot report the line of a mistake.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@
 
 namespace bochner {
 
-/// LoaderOptions::group_by_length where batches hold texts of similar lengths.
+/// LoaderOptions::group_by_length when batches hold texts of similar lengths.
 inline constexpr int64_t kGroupedBatches = 50;
 
 struct RunOptions {

@@ -17,13 +17,14 @@ struct BuildInfo {
 
 BuildInfo build_info();
 
-/// One line for --version if OpenBLAS runs kernels for a lesser CPU than this one. It names both and says what to do.
-/// Empty if all is well. A run is not told: only factorisations (LAPACK) are OpenBLAS's, and these take little of it.
+/// One line for --version if OpenBLAS runs kernels for an older CPU than this one, naming both and what to do. Empty if
+/// all is well. Runs do not print it: they use OpenBLAS only for factorisations (LAPACK), which take little of their
+/// time.
 std::string blas_advice();
-/// The same for a core name, whether OPENBLAS_CORETYPE is set, and the best name for the CPU.
+/// The same, given a core's name, whether OPENBLAS_CORETYPE is set, and the best name for the CPU.
 std::string blas_advice(const std::string& core, const char* setting, const std::string& best);
 
-/// What must be the same in processes whose results are to be the same bits, a line for each part, among them the hash
+/// What must be equal in processes whose results are to be the same bits, one line for each part, among them the hash
 /// of the executable; the file's name is only shown (kOnlyShown in processes.h).
 std::string build_lines();
 

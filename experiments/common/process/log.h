@@ -1,4 +1,4 @@
-// Messages to the person at the terminal: one line each, on stderr, below a level that --log-level and --quiet set.
+// Messages to the user: one line each, on stderr, up to a level that --log-level and --quiet set.
 #pragma once
 
 #include <fmt/core.h>
@@ -14,7 +14,7 @@ enum class LogLevel : unsigned char { error, warning, info, debug };
 /// `error`, `warning`, `info` or `debug`.
 LogLevel log_level_named(std::string_view name);
 
-/// Where the lines go. Owned by the run; a progress bar below them is cleared before each line.
+/// Writes the lines. Owned by the run; a progress bar below them is cleared before each line.
 class Log {
  public:
   explicit Log(LogLevel level = LogLevel::info, std::FILE* stream = stderr) : level_(level), stream_(stream) {}
@@ -37,7 +37,7 @@ class Log {
   }
   void line(LogLevel level, const std::string& text);
 
-  /// Draws `text` in the last line of a terminal, replacing the text there; empty removes it.
+  /// Draws `text` in the last line of a terminal, replacing what was there; empty text removes it.
   void draw(const std::string& text);
 
  private:

@@ -1,4 +1,4 @@
-// Standard output of programs whose answer it is.
+// Standard output of programs that print their answer there.
 #pragma once
 
 #include <string_view>

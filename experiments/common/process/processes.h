@@ -1,5 +1,5 @@
-// The processes of one call of a program, and how they end: together. The first one speaks for all; the others print
-// nothing, and what they fail by it reports.
+// The processes of one call of a program, which end together. The first one speaks for all: the others print nothing,
+// and it reports their failures.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// `body`, with all processes that `wanted` (--processes) finds. What it throws is thrown again; the caller reports
-  /// it in the first process, and the others end with this object. The log of the others is silent from then on.
+  /// Calls `body` with all processes that `wanted` (--processes) finds. Exceptions are rethrown; the caller reports
+  /// them in the first process, and the others end with this object. The log of the others is silent from then on.
   void run(const std::string& wanted, Log& log, const std::function<void(Communicator&)>& body);
 
  private:
@@ -35,25 +35,25 @@ class Processes {
   std::optional<Failure> failure_;  ///< of the first process; the others are told when this is destroyed
 };
 
-/// How the program ends by what was thrown. To be called where it is caught.
+/// How the program ends because of the exception. To be called where it is caught.
 Failure failure_caught();
 
-/// The command that continues what these processes do, for messages.
+/// The command that continues the work of these processes, for messages.
 std::string command_to_go_on(const std::string& program, const std::vector<std::string>& arguments,
                              const Communicator& comm);
 
 inline constexpr char kOnlyShown = '\x1f';
 
-/// Requires that all processes have the same `text`, the lines of which `what` consists: an Error in the first process
-/// shows the lines in which another one differs, and both hashes. What follows kOnlyShown in a line, such as where a
-/// file lies, is not compared. All must call it.
+/// Requires that all processes have the same `text`, which consists of lines of `what`: an Error in the first process
+/// shows the lines that differ in another one, and both hashes. Text after kOnlyShown in a line, such as the path of a
+/// file, is not compared. All must call it.
 void require_alike(Communicator& comm, const std::string& what, const std::string& text);
 
-/// The same of the arguments that decide what the processes tell one another next, before they do.
+/// The same for the arguments that decide what the processes communicate next, before they do so.
 void require_same_course(Communicator& comm, const std::vector<std::string>& arguments);
 
-/// Whether a signal asked any of the processes to stop; then it has asked all of them. All must call it, with a
-/// StopLater each.
+/// Whether a signal asked any of the processes to stop; if so, all of them have been asked. All must call it, each with
+/// a StopLater.
 bool asked_to_stop(Communicator& comm);
 
 }  // namespace bochner

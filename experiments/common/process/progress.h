@@ -1,5 +1,5 @@
 // Progress of training: if stderr is a terminal, a bar with loss, accuracy, steps per second and the time left, shorter
-// where the terminal is narrow; otherwise a plain line from time to time.
+// if the terminal is narrow; otherwise a plain line from time to time.
 //
 //   [==========>         ] 2500/5000  loss 0.4213  acc 81.2%  12.3 step/s  3:23 left
 //   step 2500/5000 (50%)  loss 0.4213  acc 81.2%  12.3 step/s  3:23 left
@@ -31,23 +31,23 @@ class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Draws a bar where the log's stream is a terminal.
+  /// Draws a bar if the log's stream is a terminal.
   explicit Progress(Log& log);
   Progress(Log& log, bool terminal, int columns);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Call it after each step. It draws if it is time: a bar ten times a second, a plain line after 1, 2, 4, ... 60
-  /// seconds, then every minute, and at the last step.
+  /// Call it after each step. It draws when it is time: a bar ten times a second; a plain line after 1, 2, 4, ... 60
+  /// seconds, then every minute; either also at the last step.
   void update(const ProgressState& state, Clock::time_point now = Clock::now());
-  /// The same while a split is measured, after so many examples.
+  /// The same during the evaluation of a split, after `done` examples.
   void update_evaluation(const std::string& split, int64_t done, int64_t of, Clock::time_point now = Clock::now());
   /// Clears the bar.
   void finish();
 
  private:
-  /// `text` makes what is shown, of a terminal or not.
+  /// `text` makes what is shown, on a terminal or not.
   void show(const std::function<std::string(bool)>& text, bool always, Clock::time_point now);
 
   Log& log_;

@@ -1,11 +1,11 @@
-// The terminal that a stream may be.
+// The terminal behind a stream, if there is one.
 #pragma once
 
 #include <cstdio>
 
 namespace bochner {
 
-/// Characters in a line of the terminal that this stream is; `otherwise` if it is none, or does not tell.
+/// The width in characters of the terminal that this stream is; `otherwise` if it is not one, or does not report it.
 int terminal_columns(std::FILE* stream, int otherwise);
 
 }  // namespace bochner

@@ -24,15 +24,15 @@ struct NamedTable {
   Table table;
 };
 
-/// An Error where options of training are given, or the folder of the results holds a run or cannot be written.
+/// An Error if options of training are given, or if the folder of the results holds a run or cannot be written.
 void require_measurement(const Experiment& experiment, const Fields& fields, const RunOptions& options);
 
 /// Writes config.ini, results.json and report.html into the run folder that the options name: figures, tables, and what
-/// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, unless --quiet.
-/// Curves get their colours here.
+/// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, unless --quiet is
+/// given. Curves get their colours here.
 void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables = {});
 
-/// The load averages of the machine over 1, 5 and 15 minutes, and its processors, to judge measured times.
+/// The machine's load averages over 1, 5 and 15 minutes and its number of processors, to judge measured times.
 std::string machine_load();
 
 }  // namespace bochner

@@ -5,9 +5,9 @@
 //   }
 //   void train(Config& config, Session& session) { train_runs(session, ...); }
 //
-// `--attention=A,B` calls train once for each (arguments.h), and the report on all runs is written into the folder
-// above theirs. Exit codes: 0 done; 1 failed while running, a full disk, or a bug; 2 the caller's mistake; 130
-// interrupted; 75 interrupted by SIGTERM or SIGUSR1. Whatever goes wrong ends in one line on stderr.
+// `--attention=A,B` calls train once for each (arguments.h), and writes the report on all runs into the folder above
+// theirs. Exit codes: 0 done; 1 failed while running, a full disk, or a bug; 2 the caller's mistake; 130 interrupted;
+// 75 interrupted by SIGTERM or SIGUSR1. Every failure ends in one line on stderr.
 #pragma once
 
 #include <functional>
@@ -33,26 +33,26 @@ struct Session {
   /// The command that continues all runs of this call after an interrupt; empty if there is one run.
   std::string go_on;
   std::vector<std::pair<std::string, std::string>> overrides;
-  Assignments for_resume{};      ///< of the command line: how a run that is continued may be changed
+  Assignments for_resume{};      ///< of the command line: changes that are allowed when a run is resumed
   Communicator& comm = alone();  ///< the processes that run this together
   DataLog data{};                ///< what was read for all runs of this call
   std::set<std::string> told{};  ///< warnings, each once
-  /// What runs learn in the place of their task. It is said behind their protocol, and papers have no numbers of it.
+  /// What runs learn in place of their task. It is shown after their protocol, and papers have no numbers for it.
   std::string learns{};
-  /// Of a call with several tasks: reads the data, and trains nothing, so that what is missing is told before all.
+  /// For a call with several tasks: only reads the data, so that missing files are reported before any training.
   bool rehearsal = false;
   /// Called when a run is finished, before its results.json and report.html are written: adds numbers to
-  /// RunRecord::derived, writes files beside them, and returns what only this page shows. Pictures and tables that a
-  /// page of several runs has, too, are those of Experiment::figures.
+  /// RunRecord::derived, writes files next to them, and returns what only this run's page shows. Pictures and tables
+  /// that a page of several runs also shows belong in Experiment::figures.
   std::function<std::vector<ReportFigure>(RunRecord&)> after_run{};
   std::vector<RunRecord> records{};  ///< of the finished runs; train_runs adds them
 };
 
 using Body = std::function<void(Session&)>;
-/// Runs a body with the fields and options of a new config, whose values are the defaults.
+/// Calls a body with the fields and options of a new config, whose values are the defaults.
 using Launch = std::function<void(Fields& fields, RunOptions& options, const Body& body)>;
 
-/// main_of without its template: `with_config` makes a new config and passes it on.
+/// main_of() without its template: `with_config` makes a new config and passes it on.
 int main_of_configs(const Experiment& experiment, int argc, char** argv,
                     const std::function<void(const Launch&)>& with_config);
 
@@ -66,7 +66,7 @@ int main_of(const Experiment& experiment, int argc, char** argv, const Function&
   });
 }
 
-/// Calls `body` and turns what it throws into one line and an exit code.
+/// Calls `body` and turns an exception into one line and an exit code.
 int exit_code_of(Log& log, const std::function<void()>& body);
 
 }  // namespace bochner

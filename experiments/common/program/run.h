@@ -1,4 +1,4 @@
-// From a loaded config to a finished run folder: the one call that an experiment's main makes.
+// From a loaded config to a finished run folder: the one call that an experiment's main() makes.
 //
 //   void train(Config& config, Session& session) {
 //     train_runs(session, {.steps = config.run.steps, .evaluate_every = 500},
@@ -19,17 +19,17 @@ namespace bochner {
 /// Makes the model for the current config, whose seed differs from run to run.
 using MakeTrainable = std::function<std::unique_ptr<Trainable>()>;
 
-/// Trains one run for each of the `--seeds`, into the run folder that the options name, with results.json and
-/// report.html, and adds them to the session's records. With --resume, runs that are finished are not touched. In a
-/// rehearsal it does nothing.
+/// Trains one run for each of the `--seeds` into the run folder that the options name, with results.json and
+/// report.html, and adds them to the session's records. With --resume, finished runs are not touched. In a rehearsal it
+/// does nothing.
 void train_runs(Session& session, const TrainPlan& plan, const MakeTrainable& make);
 
-/// One run into `folder`; if it is finished already, restores the results of its best checkpoint. What is
-/// refused before the first step leaves no folder behind.
+/// Trains one run into `folder`; if it is already finished, restores the results of its best checkpoint. If the run is
+/// refused before its first step, no folder is left behind.
 RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, const MakeTrainable& make);
 
-/// An Error if a run that the options ask for would find its folder taken, nothing to go on with, or nothing to begin
-/// with where `--init` is given. train_runs asks at its beginning; a program asks itself before it reads or makes data.
+/// An Error if a run that the options ask for would find its folder taken, nothing to resume, or no initial weights
+/// where `--init` is given. train_runs() calls it first; a program should call it itself before it reads or makes data.
 void require_places(const Session& session);
 
 /// `task-attention-preset-seed1`, or `...-seeds1-3`.

@@ -1,4 +1,4 @@
-// Loading a config from its five sources. Precedence, later wins:
+// Loads a config from its five sources, of which later ones win:
 //   1. defaults in the struct   2. --preset   3. --config FILE (with --resume: what the run folder holds)
 //   4. environment: BOCHNER_MODEL_LAYERS for model.layers   5. command line: --model.layers=2
 #pragma once
@@ -20,22 +20,22 @@ using Environment = std::map<std::string, std::string>;
 /// The variables of this process whose names begin with BOCHNER_.
 Environment bochner_environment();
 
-/// What load_config found besides the values.
+/// What load_config() found besides the values.
 struct ConfigReport {
-  /// Settings that differ from those of the preset, or without one from the defaults, as (name, value). A result
+  /// Settings that differ from those of the preset or, without one, from the defaults, as (name, value). A result
   /// belongs to the protocol only if this is empty.
   std::vector<std::pair<std::string, std::string>> overrides;
   /// Unknown environment variables and the like.
   std::vector<std::string> warnings;
-  /// Options of the command line that change nothing in this run, which another run of the same command may read.
+  /// Options of the command line that change nothing in this run, but may affect another run of the same command.
   Refusals without_effect;
-  /// --steps, --seconds and --shards of the command line, which may change a run that is continued.
+  /// --steps, --seconds and --shards of the command line, which may change a run that is resumed.
   Assignments for_resume;
 };
 
 /// Fills `fields`, which include those of `options`. An Error names the source (file and line, variable, or option),
-/// the mistake and, for an unknown name, the nearest valid one. Of several processes, all of which must call it, the
-/// first one reads what the folder of a run holds.
+/// the mistake and, for an unknown name, the nearest valid one. With several processes, all must call it, and the first
+/// one reads what the folder of a run holds.
 ConfigReport load_config(const Experiment& experiment, Fields& fields, const RunOptions& options,
                          std::span<const std::string> arguments, const Environment& environment,
                          Communicator& comm = alone());
@@ -43,16 +43,15 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
 /// The complete INI file of a run: `experiment = NAME` and all fields, except those of one invocation.
 std::string config_ini(const Experiment& experiment, const Fields& fields, bool begun = true);
 
-/// Refuses to continue a run with other settings: an Error names each setting of `stored` (the text of a config.ini)
-/// that differs now and on which results depend. Those of `allowed` may give more steps or seconds, and shards to a run
-/// that took its batches whole; returns the names of these.
+/// Refuses to continue a run with other settings: an Error names each setting that differs from `stored` (the text of a
+/// config.ini) and on which results depend. Settings in `allowed` may give more steps or seconds, and shards to a run
+/// that did not divide its batches; returns the names of these.
 std::vector<std::string> require_same_config(const Fields& fields, const std::string& stored, const std::string& file,
                                              const Assignments& allowed = {});
 
 /// Refuses to answer for a run with another model: an Error names each setting of the task, the attention and the model
-/// that differs from those of `stored`, and the option that names the run. Returns what to warn of: other settings that
-/// differ and may decide what is asked, such as the seed of a split. With `trains`, the settings of training count,
-/// too.
+/// that differs from `stored`, and the option that names the run. Returns warnings: other settings that differ and may
+/// decide what is asked, such as the seed of a split. With `trains`, the settings of training count, too.
 std::vector<std::string> require_same_model(const Fields& fields, const std::string& stored, const std::string& file,
                                             const std::string& option, bool trains);
 
