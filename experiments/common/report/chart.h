@@ -1,5 +1,5 @@
-// Curves and clouds of points as SVG for light pages, dark pages and without colours: colours are CSS variables of the
-// page, and each has a mark of its own shape.
+// Line and scatter plots as SVG for light and dark pages, readable without colours: colours are CSS variables of the
+// page, and each has a mark of a different shape.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 namespace bochner {
 
 struct Curve {
-  std::string label;  ///< the legend shows it once if several curves have it
-  int colour = 0;     ///< from 0; from 8 on colours are used again with other marks
+  std::string label;  ///< the legend shows it only once if several curves have it
+  int colour = 0;     ///< from 0; from 8 on, colours repeat with other marks
   bool dashed = false;
-  std::vector<std::pair<double, double>> points;  ///< by x; points that are not finite are omitted
-  bool joined = true;                             ///< false: each point has its mark, in any order, and no line
+  std::vector<std::pair<double, double>> points;  ///< in order of x; points that are not finite are omitted
+  bool joined = true;                             ///< false: each point has its mark, in any order, without a line
 };
 
 /// An <svg> element with axes, round ticks and a legend.

@@ -1,5 +1,5 @@
-// The sentence at the top of a report: what was reached, what is reached without learning, and which differences are
-// more than chance.
+// The sentence at the top of a report: what was reached, what is reached without learning, and which differences exceed
+// chance.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace bochner {
 
 struct Headline {
   std::string result;   ///< `performer 51.7 %, softmax 57.1 %; 14.7 % without learning (majority class)`
-  std::string meaning;  ///< what was measured, and what may be said of the order
+  std::string meaning;  ///< what was measured, and what can be said about the order
 };
 
 /// One for each task of the runs that were tested. A mechanism is called level with the best if its mean is less than
-/// one deviation behind: the larger deviation of the two, over their seeds.
+/// one deviation behind: the larger of the two mechanisms' deviations over their seeds.
 std::vector<Headline> headlines(const std::vector<RunRecord>& runs);
 
 }  // namespace bochner

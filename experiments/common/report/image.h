@@ -7,11 +7,11 @@
 
 namespace bochner {
 
-/// (height, width) of numbers -> u8 (height, width): `low` and below is black, `high` and above white.
+/// (height, width) of numbers -> u8 (height, width): values up to `low` are black, from `high` on white.
 Tensor grey_image(const Tensor& field, double low, double high);
 
-/// The same in colours from dark blue to yellow, u8 (height, width, 3), with dark lines where the field crosses one of
-/// `contours` levels that part [low, high] evenly; 0: none.
+/// The same in colours from dark blue to yellow, u8 (height, width, 3), with dark contour lines where the field crosses
+/// one of `contours` levels that divide [low, high] evenly; 0: none.
 Tensor heat_image(const Tensor& field, double low, double high, int contours = 0);
 
 /// An <img> element that holds the image itself, shown `width` points wide with a caption below.

@@ -1,5 +1,5 @@
-// The charts of runs: each metric against steps, the most important one and the loss against time too, as SKY's Figs. 2
-// and 3 have them, and what the test gave against memory and speed, as KL's Figs. 1, 3 and 8.
+// The charts of runs: each metric against steps; the most important metric and the loss also against time, as in SKY's
+// Figs. 2 and 3; and test results against memory and speed, as in KL's Figs. 1, 3 and 8.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,16 @@
 namespace bochner {
 
 /// <svg> elements for the charts of a page, the most important metric first. Runs that differ only in their seed have
-/// one colour and one mark; training is dashed. What the test gave is a point for each run, and drawn where mechanisms,
-/// tasks or protocols are compared.
+/// the same colour and mark; training is dashed. Test results are a point for each run, drawn only if mechanisms, tasks
+/// or protocols are compared.
 std::string learning_curves(const std::vector<RunRecord>& runs);
 
-/// The times of the lines of metrics.jsonl.
+/// The times in the lines of metrics.jsonl.
 class TrainingTimes {
  public:
   explicit TrainingTimes(const RunRecord& run);
-  /// Seconds of training up to a step, interpolated between two lines; nullopt if no line from there on has the time.
+  /// Seconds of training up to a step, interpolated between two lines; nullopt if no line from that step on has the
+  /// time.
   std::optional<double> at(int64_t step) const;
 
  private:

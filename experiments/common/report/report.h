@@ -1,5 +1,5 @@
 // report.html: one self-contained page on one run, or on several side by side: the main result in a sentence, results
-// beside the papers' numbers, curves, speed and memory, settings.
+// next to the papers' numbers, curves, speed and memory, and settings.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct ReportFigure {
   std::string html;
 };
 
-/// What the experiment itself adds to a report of these runs.
+/// What the experiment itself adds to a report on these runs.
 std::vector<ReportFigure> figures_of(const Experiment& experiment, const std::vector<RunRecord>& runs);
 
 std::string report_html(const std::string& title, const std::vector<RunRecord>& runs, const PaperTable& papers,

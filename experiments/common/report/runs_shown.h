@@ -1,4 +1,5 @@
-// How the runs of one report are named, grouped and written in numbers: what its sentences, tables and curves share.
+// How the runs in one report are named and grouped and how their numbers are written: common to its sentences, tables
+// and curves.
 #pragma once
 
 #include <string>
@@ -9,36 +10,36 @@
 
 namespace bochner {
 
-/// Runs of one task, mechanism and protocol: they differ in their seed.
+/// Runs of one task, mechanism and protocol, which differ only in their seeds.
 struct RunGroup {
-  std::string name;  ///< of what differs between the groups
+  std::string name;  ///< says what differs between the groups
   std::vector<const RunRecord*> runs;
 
   /// The values of a test metric, for the runs that have it.
   std::vector<double> tested(const std::string& metric) const;
 };
-/// In the order in which each has its first run. They point into `runs`.
+/// In the order of each group's first run. They point into `runs`.
 std::vector<RunGroup> groups_of(const std::vector<RunRecord>& runs);
 
 /// The name that distinguishes a run from the others.
 std::string name_of_run(const RunRecord& run, const std::vector<RunRecord>& all);
 
-/// `sky with steps = 500, batch = 8`: a protocol and what differs from it.
+/// `sky with steps = 500, batch = 8`: a protocol and the settings that differ from it.
 std::string protocol_of(const RunRecord& run);
 
-/// `lra: listops with performer, softmax`: what a report of these runs is called. There is at least one.
+/// `lra: listops with performer, softmax`: the title of a report on these runs, of which there is at least one.
 std::string title_of(const std::vector<RunRecord>& runs);
 
-/// The metrics of the test, accuracies first.
+/// The test metrics, accuracies first.
 std::vector<std::string> tested_metrics(const std::vector<RunRecord>& runs);
 
-/// What is reached without learning, by name: its mean over the runs, whose data may depend on their seeds.
+/// The results without learning, by name: means over the runs, whose data may depend on their seeds.
 std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs);
 
-/// `test`, or what the set is called that all of them measured in its place.
+/// `test`, or the name of the set that all runs were measured on instead.
 std::string test_name_of(const std::vector<RunRecord>& runs);
 
-/// What is to stand beside the numbers of any of the runs, each remark once.
+/// The remarks that must accompany the numbers of the runs, each once.
 std::vector<std::string> remarks_of(const std::vector<RunRecord>& runs);
 
 /// `accuracy %`

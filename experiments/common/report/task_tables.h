@@ -1,5 +1,5 @@
-// Tables of finished runs as papers print them: tasks against mechanisms, the mean over seeds in each cell and beside
-// it the paper's number.
+// Tables of finished runs as papers print them: mechanisms by tasks, with the mean over seeds in each cell and the
+// paper's number beside it.
 //
 //   const FoundRuns found = runs_below({"runs/lra"}, "lra");
 //   for (const TaskTable& table : task_tables(found.runs, tasks, attentions, papers)) ...
@@ -20,26 +20,25 @@ struct FoundRuns {
   std::vector<std::string> unfinished;  ///< folders that hold a run without results
 };
 
-/// The runs of an experiment in these folders and below, each once, by path. An Error where a folder is missing or
-/// holds none, or where two of them are of the same protocol, task, mechanism and seed: a mean counts no seed twice.
+/// The runs of an experiment in these folders and below them, each once, by path. An Error if a folder is missing or
+/// holds no runs, or if two runs have the same protocol, task, mechanism and seed: a mean must not count a seed twice.
 FoundRuns runs_below(const std::vector<std::string>& folders, const std::string& experiment);
 
-/// Of one protocol; settings that differ from it make another.
+/// A table for one protocol; settings that differ from it count as another protocol.
 struct TaskTable {
   std::string title;                 ///< `skyformer with steps = 300`
-  Table numbers;                     ///< a row for each mechanism, for each task our number and the paper's
-  Table steps;                       ///< how many were made, of how many seeds; last, of how many test examples
+  Table numbers;                     ///< a row for each mechanism; for each task, our number and the paper's
+  Table steps;                       ///< how many were made, with how many seeds; last, on how many test examples
   std::vector<std::string> sources;  ///< of the papers' numbers
-  std::vector<std::string> remarks;  ///< of the runs, such as that fewer test examples were at hand than are published
+  std::vector<std::string> remarks;  ///< of the runs, such as that fewer test examples were at hand than were published
 };
 
 /// Test accuracies in percent. `tasks` and `attentions` give the order. The mean over the tasks, without a deviation,
-/// is told of mechanisms that have a number in each column.
+/// is given for mechanisms that have a number in each column.
 std::vector<TaskTable> task_tables(const std::vector<RunRecord>& runs, const std::vector<std::string>& tasks,
                                    const std::vector<std::string>& attentions, const PaperTable& papers);
 
-/// All of them as `markdown`, `latex` (tabular environments) or `html` (a page of its own, with the curves of the
-/// runs).
+/// All tables as `markdown`, `latex` (tabular environments) or `html` (a page of its own, with the runs' curves).
 std::string written(const std::vector<TaskTable>& tables, const FoundRuns& found, const std::string& format);
 
 }  // namespace bochner

@@ -1,5 +1,5 @@
-// A growing record: what was appended before a crash stays readable, and a continued run removes what was appended
-// after its checkpoint.
+// A growing record: what was appended before a crash stays readable, and a resumed run removes what was appended after
+// its checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace bochner {
 
-/// The size and hash of a file at some time. A checkpoint holds them, and a continued run compares them.
+/// The size and hash of a file at some time. A checkpoint holds them, and a resumed run compares them.
 struct FileMark {
   int64_t bytes = 0;
   std::string hash{};  ///< XXH3-128 of these bytes
 
-  /// `1234 0123456789abcdef0123456789abcdef`, and back; an Error in the name of `file`.
+  /// `1234 0123456789abcdef0123456789abcdef`, and back; an Error in the name of `file` if malformed.
   std::string text() const;
   static FileMark parse(const std::string& text, const std::string& file);
 };
 
 class AppendFile {
  public:
-  /// Truncates an existing file to `keep`. If it is shorter, or its bytes up to there have changed, or it is a link
-  /// (open_own), an Error, and the file stays as it is.
+  /// Truncates an existing file to `keep`. An Error, and the file stays as it is, if it is shorter, if its bytes up to
+  /// there have changed, or if it is a link (open_own).
   AppendFile(const std::filesystem::path& path, const FileMark& keep);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;

@@ -19,7 +19,7 @@ namespace bochner {
 /// Now.
 double seconds_since_1970();
 
-/// CRC-32C (Castagnoli), and as a TFRecord holds it.
+/// CRC-32C (Castagnoli), and the masked form that a TFRecord holds.
 uint32_t crc32c(std::string_view bytes);
 uint32_t masked_crc32c(std::string_view bytes);
 

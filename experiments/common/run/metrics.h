@@ -18,11 +18,11 @@ namespace bochner {
 /// Named numbers in the order in which they are shown.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-// How a metric is read, by the word in its name that says what it measures ("loss", "accuracy"). To add one, write a
+// How to treat a metric, by the word in its name that says what it measures ("loss", "accuracy"). To add one, write a
 // line in metrics.cpp.
-/// Whether papers print it in percent, as accuracies, F1 and correlations.
+/// Whether papers print it in percent, like accuracies, F1 and correlations.
 bool is_share(std::string_view metric);
-/// Not of losses, errors and perplexity.
+/// False for losses, errors and perplexity.
 bool higher_is_better(std::string_view metric);
 
 /// Null if there is none of that name.
@@ -41,7 +41,7 @@ struct MetricsLine {
   Metrics metrics;
 };
 
-/// The lines of a metrics.jsonl up to the first that is damaged, as a crash leaves one.
+/// The lines of a metrics.jsonl up to the first damaged one, such as a crash leaves behind.
 std::vector<MetricsLine> parse_metrics(std::string_view text);
 
 class MetricsFile {

@@ -1,4 +1,4 @@
-// The papers' own numbers: paper.csv beside an experiment's main.cpp, embedded in its binary.
+// The papers' own numbers: paper.csv next to an experiment's main.cpp, embedded in its binary.
 //
 //   source,protocol,task,attention,metric,value,deviation
 //   "Skyformer, Table 1",skyformer,text,skyformer,accuracy,64.70,
@@ -32,8 +32,8 @@ class PaperTable {
   static PaperTable parse(std::string_view csv);
 
   const std::vector<PaperNumber>& numbers() const { return numbers_; }
-  /// The number of this protocol for this task and mechanism; null if there is none, as that of another protocol may be
-  /// another method's. With a `metric`, only numbers of that metric count.
+  /// The number of this protocol for this task and mechanism; null if there is none, since a number of another protocol
+  /// may be that of another method. With a `metric`, only numbers of that metric count.
   const PaperNumber* find(std::string_view protocol, std::string_view task, std::string_view attention,
                           std::string_view metric = {}) const;
 

@@ -1,4 +1,4 @@
-// What a run writes while it trains: metrics.jsonl, and the same as TensorBoard events.
+// What a run writes while it trains: metrics.jsonl, and the same values as TensorBoard events.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,12 @@ namespace bochner {
 
 class Records {
  public:
-  /// Continues where the checkpoint `before`, of that step, says, and begins again, with a warning, if somebody removed
-  /// a file. If `writes` is not set, there are none: another process writes them.
+  /// Continues the files from the checkpoint `before`, which is of that step; starts a file again, with a warning, if
+  /// somebody has removed it. Without `writes`, there are no files: another process writes them.
   Records(const RunFolder& folder, const State& before, int64_t step, Log& log, bool writes);
 
   void write(int64_t step, const std::string& split, const Metrics& values);
-  /// Puts all on the disk, and their sizes and hashes into a checkpoint, which must be written after that.
+  /// Syncs the files to disk, and puts their sizes and hashes into a checkpoint, which must be written afterwards.
   void mark(State& checkpoint);
 
  private:

@@ -18,33 +18,33 @@ struct RunRecord {
   std::string experiment;
   std::string task;
   std::string protocol;                                        ///< the preset; `custom` without one
-  std::vector<std::pair<std::string, std::string>> overrides;  ///< of the protocol's settings
+  std::vector<std::pair<std::string, std::string>> overrides;  ///< settings that differ from the protocol's
   std::string attention;
   uint64_t seed = 0;
   std::string device;
   std::string precision;
-  std::string model = "{}";  ///< JSON of the settings of the model
+  std::string model = "{}";  ///< JSON of the model's settings
   std::string config;        ///< text of config.ini
   std::string id;            ///< of the run, in all its files
   std::string date;          ///< when it finished: UTC, ISO 8601
   std::string host;          ///< where
   std::vector<DataRead> data;
-  std::string init = "null";  ///< JSON: where the first weights came from, if from another run
+  std::string init = "null";  ///< JSON: where the initial weights came from, if from another run
   TrainResult result;
   Metrics derived;  ///< what Session::after_run adds
   std::vector<MetricsLine> curves;
   std::filesystem::path folder;  ///< the run folder
 };
 
-/// The version of the contents of results.json; older files have none.
+/// The version of the format of results.json; older files have none.
 inline constexpr int kResultsSchema = 2;
 
 /// The text of results.json, with the paper's number for this run if the table has one, the current hashes of the files
-/// in its folder, and, last, its own hash.
+/// in its folder and, at the end, its own hash.
 std::string results_json(const RunRecord& run, const PaperTable& papers);
 
 /// Reads results.json, config.ini and metrics.jsonl of a finished run. An Error if one is missing, or if a file of the
-/// run was changed since.
+/// run has been changed since.
 RunRecord read_run(const std::filesystem::path& folder);
 
 /// `2026-11-22T09:04:05Z`

@@ -25,20 +25,20 @@ inline constexpr const char* kResults = "results.json";
 
 class RunFolder {
  public:
-  /// Creates the folder, or opens it if `resume`, and locks it until this object or the process ends. An Error as of
-  /// require_place(), if another process holds it, or if it cannot be written. Temporary files of killed processes are
-  /// removed. What was created is removed again unless keep() is called.
+  /// Creates the folder, or opens it if `resume`, and locks it until this object or the process ends. An Error for the
+  /// reasons of require_place(), if another process holds the folder, or if it cannot be written. Removes temporary
+  /// files of killed processes. What was created is removed again unless keep() is called.
   RunFolder(const std::filesystem::path& path, bool resume);
-  /// The folder that another process of the same run holds; it need not be visible here.
+  /// The folder that another process of the same run holds; it need not be visible on this machine.
   static RunFolder of_first(const std::filesystem::path& path) { return RunFolder(path); }
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  /// The run begins: from now on its folder stays, whatever happens.
+  /// The run begins: from now on, its folder stays, whatever happens.
   void keep() { made_.keep(); }
-  /// It was no run: removes the folder with what is in it, if this object made it.
+  /// It was not a run: removes the folder and its contents, if this object made it.
   void discard();
-  /// What to tell of the lock; empty where there is nothing.
+  /// A warning about the lock; empty if there is none.
   std::string warning() const { return lock_ ? lock_->warning() : ""; }
 
  private:
@@ -50,20 +50,20 @@ class RunFolder {
   Temporaries made_;  ///< after the lock, so removed while it is held
 };
 
-/// For programs that write only at the end: an Error at once where the folder cannot be made, or nothing can be written
-/// in it. Leaves all as it was. `option` is what names the folder.
+/// For programs that write only at the end: an immediate Error if the folder cannot be made, or nothing can be written
+/// in it. Leaves everything as it was. `option` is the one that names the folder.
 void require_writable(const std::filesystem::path& folder, const std::string& option);
 
-/// The best checkpoint of the run in the folder; before its first evaluation the last one; empty if there is none.
+/// The best checkpoint of the run in the folder; before its first evaluation, the last one; empty if there is none.
 std::filesystem::path checkpoint_in(const std::filesystem::path& folder);
 
 /// Whether the folder holds a run.
 bool holds_run(const std::filesystem::path& path);
-/// Whether it, or a folder up to three levels below it, holds a run.
+/// Whether this folder, or a folder up to three levels below it, holds a run.
 bool holds_runs(const std::filesystem::path& path);
-/// An Error if the folder is that of one run: several runs must not be put below it.
+/// An Error if the folder is that of a single run: several runs must not be put below it.
 void require_no_run_itself(const std::filesystem::path& folder);
-/// Why a folder that holds no run cannot be used as one, with the runs in the folders below it.
+/// Says why a folder that holds no run cannot be used as one, and lists the runs in the folders below it.
 std::string no_run_in(const std::filesystem::path& path);
 /// An Error if a folder holds a run and `resume` is not set, or if it holds none and `resume` is set.
 void require_place(const std::filesystem::path& path, bool resume);

@@ -19,7 +19,7 @@
 
 namespace bochner {
 
-/// Values of a state without the frozen weights that are in a file of their own: its name and its hash.
+/// Values in a state without the frozen weights that are in a file of their own: that file's name and hash.
 inline constexpr const char* kBaseFile = "base.file";
 inline constexpr const char* kBaseHash = "base.sha256";
 
@@ -44,7 +44,7 @@ struct State {
 
   void save(const std::filesystem::path& path) const;
   static State load(const std::filesystem::path& path);
-  /// The values alone, of a file that is open: no tensor is read.
+  /// Only the values of an open file: no tensor is read.
   static State values_of(const SafetensorsFile& file);
 };
 

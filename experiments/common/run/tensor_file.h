@@ -1,4 +1,4 @@
-// For programs that compute on a person's own tensors, from one safetensors file into another: --io and --out.
+// For programs that compute on the user's own tensors, from one safetensors file to another: --io and --out.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +10,13 @@
 namespace bochner {
 
 /// Where the result goes: `out` itself if it ends in .safetensors, else INPUT-NAME.safetensors in the folder `out`,
-/// which is made, or beside the input where `out` is empty. An Error where it cannot be, where it is the input, or
-/// where `out` would take several results, each in a folder of its own.
+/// which is created, or next to the input if `out` is empty. An Error if it cannot be created, if it is the input, or
+/// if `out` would hold several results, each in a folder of its own.
 std::filesystem::path result_file(const std::filesystem::path& input, const std::filesystem::path& out,
                                   const std::string& name);
 
-/// Writes the tensors and lists them in the log; then prints the file's name. RunFailure, in the name of `what`, tells
-/// which numbers are not finite; they are written all the same.
+/// Writes the tensors and lists them in the log; then prints the file's name. Throws RunFailure, in the name of `what`,
+/// if some numbers are not finite, and says which; they are written all the same.
 void write_result(const std::filesystem::path& file, const TensorMap& tensors, const Metadata& metadata,
                   const std::string& what, Log& log);
 

@@ -1,5 +1,5 @@
-// The training loop of every experiment: a fixed schedule of logs, evaluations and checkpoints, the best model by
-// validation, the test at the end, and checkpoints from which a stopped run continues bit for bit.
+// The training loop of every experiment: a fixed schedule of logs, evaluations and checkpoints, model selection by the
+// validation set, the test at the end, and checkpoints from which a stopped run continues bit for bit.
 //
 // It knows nothing about models: it drives a Trainable.
 #pragma once
@@ -22,9 +22,9 @@
 
 namespace bochner {
 
-/// The results of one training step, in tensors of one element. If they are on a card, the trainer reads them only from
-/// time to time, so that steps do not wait. `count` is the number of samples. `correct` of `judged` answers were right;
-/// a task without accuracy leaves both as they are.
+/// The results of one training step, in tensors of one element. If they are on a GPU, the trainer reads them only from
+/// time to time, so that steps do not wait. `count` is the number of samples. Of the `judged` answers, `correct` were
+/// right; a task without accuracy leaves both as they are.
 struct StepResult {
   Tensor loss;
   Tensor correct{};
@@ -34,11 +34,11 @@ struct StepResult {
 
 /// The cause of a loss that is not finite.
 struct Blame {
-  std::string layer{};              ///< the first whose output is not finite, if known
+  std::string layer{};              ///< the first layer whose output is not finite, if known
   std::vector<int64_t> examples{};  ///< of the batch
 };
 
-/// What is reached on the test set without learning, for example by the majority class.
+/// The results on the test set without learning, for example by naming the majority class.
 struct Baseline {
   std::string name;
   Metrics test;
@@ -46,14 +46,14 @@ struct Baseline {
 
 enum class Split : unsigned char { valid, test };
 
-/// Called with the number of examples measured so far, and of all.
+/// Called with the number of examples measured so far, and the number of all.
 using EvaluationWatch = std::function<void(int64_t, int64_t)>;
 
 /// The answer of a model to one example.
 struct Prediction {
   std::string answer;             ///< the class or the number
   std::vector<double> numbers{};  ///< such as the probability of each class
-  int64_t number = 0;             ///< of the example, from 0: in its set, or, of a table, among the rows of its file
+  int64_t number = 0;             ///< of the example, from 0: in its set or, for a table, among the rows of its file
 };
 
 /// A model with its optimizer, data and generators.
@@ -64,24 +64,24 @@ class Trainable {
   Trainable(const Trainable&) = delete;
   Trainable& operator=(const Trainable&) = delete;
 
-  /// Called before the first step, when all state is restored: what is done once and is no training, so that it counts
-  /// neither as time nor as memory of training.
+  /// Called before the first step, when all state is restored: for work that is done once and is not training, so it
+  /// counts neither in the time nor in the memory of training.
   virtual void prepare() {}
   /// Runs update number `step`, counted from 0. Once a loss is not finite, neither this nor a later step may change the
   /// parameters.
   virtual StepResult step(int64_t step) = 0;
   /// Measures the model on a split. It must not change anything that save_training() saves, even if evaluated() throws.
   virtual Metrics evaluate(Split split) = 0;
-  /// Examples of the test set; 0 where it is no set of examples.
+  /// The number of examples in the test set; 0 if it is not a set of examples.
   virtual int64_t test_examples() { return 0; }
-  /// The files of answers that --predict writes, each to the examples of one set; none where the model answers no
+  /// The files of answers that --predict writes, each for the examples of one set; none if the model answers no
   /// questions.
   virtual std::vector<std::string> answer_files() { return {}; }
-  /// Says what the model answers to each example of the set of one of these files, in order.
+  /// Calls the function with the model's answer to each example of that file's set, in order.
   virtual void predict(const std::string& /*file*/, const std::function<void(const Prediction&)>&) {}
 
-  /// The parameters and buffers, under their Hugging Face names if the model exists there. What never changes and is in
-  /// a file of its own may be left out.
+  /// The parameters and buffers, under their Hugging Face names if the model exists there. Values that never change and
+  /// are in a file of their own may be left out.
   virtual void save_model(State& state) = 0;
   /// The same with nothing left out.
   virtual void save_whole_model(State& state) { save_model(state); }
@@ -91,41 +91,41 @@ class Trainable {
   virtual void save_training(State& state) = 0;
   virtual void load_training(const State& state) = 0;
 
-  /// The number of trained values.
+  /// The number of trained parameters.
   virtual int64_t parameters() = 0;
-  /// More to log at this step, such as the learning rate.
+  /// Further values to log at this step, such as the learning rate.
   virtual Metrics extra() { return {}; }
   /// Baselines for this model's results, from the same data.
   virtual std::vector<Baseline> baselines() { return {}; }
-  /// The names of the model's inputs, if they have names, like the columns of a table.
+  /// The names of the model's inputs, if they have names, such as the columns of a table.
   virtual std::vector<std::string> inputs() { return {}; }
-  /// What must stand beside every number of this run, such as that its test set is a part of the published one.
+  /// Remarks that must accompany every number of this run, such as that its test set is a part of the published one.
   virtual std::vector<std::string> remarks() { return {}; }
-  /// The name of the set that is both validation and test; empty where they are two.
+  /// The name of the set that is both validation and test set; empty if they are two.
   virtual std::string only_set() { return ""; }
-  /// Seconds that steps waited for their batches; 0 where no batches are made beside them.
+  /// Seconds that steps waited for their batches; 0 if batches are not made in parallel with them.
   virtual double waited() { return 0; }
   /// Called once if the loss of `step`, the latest step or one shortly before it, is not finite.
   virtual Blame blame(int64_t) { return {}; }
 
-  /// Called once, before anything else, where several processes train this model; each calls the same functions in the
-  /// same order.
+  /// Called once, before anything else, if several processes train this model; all of them call the same functions in
+  /// the same order.
   virtual void share(Communicator& comm) {
     if (comm.size() > 1) fail("{} processes: this program trains in one; start it without mpirun", comm.size());
   }
 
-  /// Told before each step, where time limits the training: the share of the seconds that is gone.
+  /// Called before each step if training is limited by time, with the share of the time that has passed.
   void set_share_of_time(double share) { share_of_time_ = share; }
-  /// What evaluated() calls.
+  /// Sets the function that evaluated() calls.
   void watch_evaluation(EvaluationWatch watch) { watch_ = std::move(watch); }
 
  protected:
-  /// evaluate() calls it after each batch with the number of examples measured so far. It shows the progress, and
+  /// evaluate() calls this after each batch with the number of examples measured so far. It shows the progress, and
   /// throws if the program is asked to stop.
   void evaluated(int64_t examples, int64_t of) const {
     if (watch_) watch_(examples, of);
   }
-  /// From 0 to 1; 0 where time does not limit the training.
+  /// From 0 to 1; 0 if training is not limited by time.
   double share_of_time() const { return share_of_time_; }
 
  private:
@@ -135,15 +135,15 @@ class Trainable {
 
 struct TrainPlan {
   int64_t steps = 0;
-  /// Training ends with the first step that ends after so many seconds in steps, if that comes before `steps`; 0: no
-  /// limit.
+  /// Training ends after the step in which the time spent in steps exceeds this many seconds, if that comes before
+  /// `steps`; 0: no limit.
   double seconds = 0;
-  int64_t log_every = 50;  ///< also where it evaluates
-  /// Steps; 0: at each tenth of the training.
+  int64_t log_every = 50;  ///< also at each evaluation
+  /// In steps; 0: after each tenth of the training.
   int64_t evaluate_every = 500;
-  /// 0: only where it evaluates.
+  /// In steps; 0: only at evaluations.
   int64_t checkpoint_every = 0;
-  /// Also write a checkpoint when so much time has passed since the latest one; 0: never.
+  /// Also write a checkpoint when this much time has passed since the latest one; 0: never.
   double checkpoint_minutes = 0;
   /// The validation metric that chooses the best model, by its largest or smallest value (higher_is_better).
   std::string best_by = "accuracy";
@@ -156,19 +156,19 @@ struct TrainResult {
   Metrics valid, test;            ///< of the best checkpoint
   Metrics valid_last, test_last;  ///< of the last one
   std::vector<Baseline> baselines;
-  std::vector<std::string> inputs;   ///< names, where they have some
-  std::vector<std::string> remarks;  ///< to stand beside every number
+  std::vector<std::string> inputs;   ///< names, if they have any
+  std::vector<std::string> remarks;  ///< to accompany every number
   std::string only_set;              ///< Trainable::only_set
   int64_t test_examples = 0;
   int64_t parameters = 0;
   int64_t peak_memory_bytes = 0;
   double train_seconds = 0;   ///< in steps alone, over all sessions of the run
-  double waited_seconds = 0;  ///< of these, those in which steps waited for their batches (Trainable::waited)
-  int64_t samples = 0;        ///< that these steps saw
-  int processes = 1;          ///< that trained together, at the end
-  int64_t bytes_sent = 0;     ///< in a step, by the one of them that sent most
+  double waited_seconds = 0;  ///< the part of these in which steps waited for their batches (Trainable::waited)
+  int64_t samples = 0;        ///< seen by these steps
+  int processes = 1;          ///< that trained together at the end
+  int64_t bytes_sent = 0;     ///< in a step, by the process that sent the most
 
-  /// What the set behind `test` is called.
+  /// The name of the set behind `test`.
   std::string test_name() const { return only_set.empty() ? "test" : only_set; }
   double steps_per_second() const { return per_second(steps); }
   double samples_per_second() const { return per_second(samples); }
@@ -182,25 +182,25 @@ struct RunIdentity {
   std::string id;
   std::string config;            ///< text of config.ini
   std::string config_before{};   ///< the text before --resume changes it; empty if it does not
-  std::vector<DataRead> data{};  ///< what it learns from
-  std::string init = "null";     ///< JSON: where its first weights came from, if from another run
+  std::vector<DataRead> data{};  ///< what the run learns from
+  std::string init = "null";     ///< JSON: where its initial weights came from, if from another run
 };
 
-/// A loss as messages show it: NaN without its sign, which means nothing.
+/// A loss as messages show it: NaN without its sign, which has no meaning.
 double shown_loss(double loss);
 
 class Trainer {
  public:
-  /// `go_on` is the command that continues the run after an interruption. Where several processes train the model, each
+  /// `go_on` is the command that continues the run after an interruption. If several processes train the model, each
   /// has a Trainer, and only the first one reads and writes files.
   Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunIdentity identity, Log& log, Device device,
           std::string go_on, Communicator& comm = alone());
 
   /// Trains to the end, from checkpoint-last if the folder has one. Throws Interrupted after writing a checkpoint, and
-  /// RunFailure if the loss, or anything to be saved, is not finite. A full disk and the silence of other processes are
-  /// told with the command that continues the run.
+  /// RunFailure if the loss, or anything to be saved, is not finite. Errors about a full disk or unresponsive processes
+  /// include the command that continues the run.
   TrainResult run();
-  /// Steps done, also where run() ended in an error.
+  /// The number of steps done, also if run() ended in an error.
   int64_t steps() const { return step_; }
 
  private:
@@ -211,19 +211,19 @@ class Trainer {
 
   struct Sitting;
   TrainResult train();
-  /// What comes after a step.
+  /// What is done after a step.
   struct Follows {
-    bool evaluates = false;  ///< which saves, too
+    bool evaluates = false;  ///< this also saves
     bool logs = false;
     bool saves = false;
   };
 
-  /// The state of checkpoint-last, which is then that of this run; nothing where the run begins.
+  /// The state in checkpoint-last, checked to be that of this run; nullopt if the run begins.
   std::optional<State> restored();
   void go_on_from(const State& before, class Records& records);
-  /// Whether --resume changes the run, which was to be another one then.
+  /// Whether --resume changes the run from what it was then meant to be.
   bool is_changed_since(const State& before) const;
-  /// Makes a step, unless the run was stopped while the latest one was evaluated, and says what is to follow it.
+  /// Makes a step, unless the run was stopped during the evaluation of the latest one, and says what must follow it.
   Follows advance(Sitting& sitting);
   void make_step();
   void show(Sitting& sitting);
@@ -245,7 +245,7 @@ class Trainer {
   void save_best();
   void log_training(class Records& records);
   Metrics measure(Split split, class Progress& progress);
-  /// On the validation set; nothing if the program is asked to stop meanwhile.
+  /// On the validation set; nullopt if the program is asked to stop meanwhile.
   std::optional<Metrics> measure_unless_stopped(class Progress& progress);
   void take_evaluation(const Metrics& valid, class Records& records);
   bool is_better(const Metrics& valid) const;
