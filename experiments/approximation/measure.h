@@ -1,5 +1,5 @@
-// Measures the errors of attention by features or landmarks against exact attention. Where queries and keys are so
-// large that an error is no finite number, that is an Error.
+// Measures the errors of attention by features or landmarks against exact attention. An Error if queries and keys are
+// so large that an error is not finite.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace bochner {
 
-/// PERF Lemma 2 for one random feature and two vectors of length l at the angle phi: the mean squared errors of the
+/// PERF Lemma 2 for one random feature and two vectors of length l at angle phi: the mean squared errors of the
 /// estimates of exp(x.y) from trigonometric and from positive features.
 struct KernelErrors {
   double trigonometric = 0;
   double positive = 0;
 };
 KernelErrors kernel_errors(double length, double angle);
-/// The ratio of the first to the second, also if the errors themselves are too small or too large to divide.
+/// The ratio of the first to the second, even if the errors themselves are too small or too large to divide.
 double error_ratio(double length, double angle);
 
 /// Mean squared difference between the outputs of `mechanism` and of softmax attention on Q, K ~ N(0, scale^2) and

@@ -1,5 +1,5 @@
-// Runs any mechanism on the caller's own tensors, from one safetensors file into another, so that it can be compared
-// with another implementation.
+// Runs any mechanism on the caller's own tensors, from one safetensors file to another, to compare it with another
+// implementation.
 #pragma once
 
 #include <filesystem>
@@ -19,9 +19,9 @@ struct AttentionCall {
 };
 
 /// Reads Q, K (B, H, L, D), V (B, H, L, E) and optionally `mask` (B, L), dO (B, H, L, E), and parameters and buffers by
-/// their names (frequencies.noise, E, ...). Gives O; with dO also dQ, dK, dV and the gradient d<name> of each
-/// parameter; every parameter and buffer that was used; Omega where there is one; and A (B, H, Lq, Lk) if requested.
-/// Computed in the type of Q, f32 or f64. An Error names the tensor that is missing, unknown or of the wrong shape.
+/// name (frequencies.noise, E, ...). Returns O; with dO, also dQ, dK, dV and the gradient d<name> of each parameter;
+/// every parameter and buffer that was used; Omega if there is one; and A (B, H, Lq, Lk) if requested. Computed in the
+/// type of Q, f32 or f64. An Error names a tensor that is missing, unknown or of the wrong shape.
 TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given);
 
 /// What --list prints: a line for each mechanism.

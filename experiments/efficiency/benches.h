@@ -1,4 +1,4 @@
-// What the program measures: a mechanism alone, or the Transformer around it, of the sizes that its options ask for.
+// What the program measures: a mechanism alone, or the Transformer around it, in the sizes that its options ask for.
 #pragma once
 
 #include <cstdint>
@@ -86,21 +86,21 @@ struct Config {
   int64_t head_size() const { return head_dim > 0 ? head_dim : dim / heads; }
 };
 
-/// One mechanism with its number of features, in a model of so many blocks.
+/// One mechanism with its number of features, in a model with this number of blocks.
 struct Method {
   MechanismOptions mechanism;
   int64_t layers = 0;
   std::string label;
 };
 
-/// One mechanism of some sizes, ready to be measured.
+/// One mechanism of given sizes, ready to be measured.
 struct Bench {
-  std::function<void()> forward, both;  ///< without a tape; with one, and backward
+  std::function<void()> forward, both;  ///< without a tape; with one, and with backward
 };
 
-/// Those of the options, in their order, for each number of layers.
+/// The methods that the options name, in their order, for each number of layers.
 std::vector<Method> methods_of(const Config& config);
-/// The bench of a method where `value` is the length, or what else differs (Config::against).
+/// The bench of a method where `value` is the length, or whatever else is varied (Config::against).
 Bench bench_at(const Config& config, const Method& method, int64_t value);
 
 }  // namespace bochner::efficiency

@@ -20,7 +20,7 @@ struct Config : FittingConfig {
 
   Config();
   void fields(Fields& f);
-  /// Steps, warm-up and the steps between validations from the number of epochs, where they were not given themselves.
+  /// Sets steps, warm-up and the steps between validations from the number of epochs, if they were not given.
   void settle(const Fields& fields, int64_t train_rows);
 };
 

@@ -1,4 +1,4 @@
-// A task of GLUE with a pretrained model, as a Problem of the Learner.
+// A GLUE task with a pretrained model, as a Problem for the Learner.
 #pragma once
 
 #include "experiments/glue/config.h"
@@ -8,8 +8,8 @@
 
 namespace bochner::glue {
 
-/// Batches of encoded texts, each as long as its longest: `ids` and `types` (n, length), `mask` (n, length), true at
-/// real tokens, and `labels` (n) or, of regression, `values` (n). Without `inputs` these alone.
+/// Batches of encoded texts, padded to the longest in the batch: `ids` and `types` (n, length), `mask` (n, length),
+/// true at real tokens, and `labels` (n) or, for regression, `values` (n). Without `inputs`, only these last.
 class TextFeed final : public LoaderFeed {
  public:
   TextFeed(const std::shared_ptr<const Encoded>& texts, const LoaderOptions& options, bool inputs = true)
@@ -22,22 +22,22 @@ class TextFeed final : public LoaderFeed {
   bool inputs_;
 };
 
-/// The model that config.json of --pretrained describes, with a classifier of so many outputs and the attention and the
-/// dropout of the options. An Error names what does not fit.
+/// The model that config.json in --pretrained describes, with a classifier of this many outputs and with the attention
+/// and the dropout of the options. An Error names what does not fit.
 BertOptions bert_options(const Config& config, int64_t outputs);
 /// That model with its pretrained weights, changed as the method says. `say` is told which weights were read, and
-/// `adapted` receives what became of it.
+/// `adapted` receives the result.
 std::shared_ptr<Bert> make_bert(const Config& config, int64_t outputs, const Say& say, Adapted& adapted);
 
-/// The states of all tokens of `ids`, with `mask` and `types` where a batch has them.
+/// The states of all tokens of `ids`, with `mask` and `types` if the batch has them.
 Variable states_of(PretrainedModel& bert, const Examples& batch, Context& context);
 
 /// 8 texts of --max-length random tokens, as examples without labels.
 Examples random_texts(const Config& config, int64_t vocabulary);
 
-/// GLUE's test labels are not public: validation and test both use the development set, as in the papers. Of MNLI that
+/// GLUE's test labels are not public: validation and test both use the development set, as in the papers. For MNLI that
 /// is the set of the same genres; the test also gives the metrics on the other genres, such as accuracy-mismatched.
-/// `memory` is where a frozen trunk's states of the training and the development set stay.
+/// `memory` keeps a frozen trunk's states of the training and the development set.
 Fitted problem_of(const Config& config, const GlueTask& task, const std::shared_ptr<const Texts>& texts,
                   const std::shared_ptr<TrunkStates>& memory, const Say& say);
 

@@ -1,4 +1,4 @@
-// The tasks of GLUE, as entries of a list: which metrics they have, and their sentences as ids of the pretrained model.
+// The GLUE tasks, as entries of a list: their metrics, and their sentences as ids of the pretrained model.
 #pragma once
 
 #include <memory>
@@ -24,9 +24,9 @@ struct TextConfig {
 struct Texts {
   const Corpus* corpus = nullptr;
   std::shared_ptr<const Wordpiece> tokenizer;
-  Encoded train;                     ///< empty, as dev, unless reads_labelled
+  Encoded train;                     ///< this and dev are empty unless reads_labelled()
   std::vector<Encoded> dev;          ///< MNLI has two
-  std::vector<std::string> remarks;  ///< on the data, to stand beside every number
+  std::vector<std::string> remarks;  ///< on the data, to accompany every number
 
   bool is_regression() const { return corpus->is_regression(); }
   /// Outputs of the model: classes, or one number.
@@ -35,14 +35,14 @@ struct Texts {
 
 using GlueTask = TaskEntry<Texts>;
 
-/// All of them, in the order of --help.
+/// All tasks, in the order of --help.
 std::vector<GlueTask> glue_tasks(const std::shared_ptr<const TextConfig>& config);
 
-/// Whether the training and the development set are needed: --predict answers test sets alone.
+/// Whether the training and the development set are needed: --predict only answers test sets.
 bool reads_labelled(const RunOptions& run);
 
-/// The test sets of a task that are in the folder of the data: of MNLI the diagnostic set, too. An Error where one that
-/// belongs to the task is missing.
+/// The test sets of a task that are in the data folder; for MNLI, the diagnostic set, too. An Error if one that belongs
+/// to the task is missing.
 std::vector<TestSet> test_sets(const RunOptions& run, const TextConfig& config, const Corpus& corpus);
 /// The ids of a test set of a corpus. Tells `say` how many rows were read, and what is unusual.
 Encoded encode_test(const RunOptions& run, const TextConfig& config, const Texts& texts, const TestSet& test,

@@ -1,5 +1,5 @@
-// --analyse RUN: what the papers say about a trained model, computed from the best model of a run. The numbers
-// go into analysis.json beside its results, figures and tables into analysis.html.
+// --analyse RUN: what the papers report about a trained model, computed from the best model of a run. The numbers are
+// written to analysis.json next to its results, figures and tables to analysis.html.
 #pragma once
 
 #include "experiments/common/program/program.h"

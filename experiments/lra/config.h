@@ -12,8 +12,8 @@ namespace bochner::lra {
 /// What a run learns on the data of its task.
 enum class Goal : unsigned char {
   classes,        ///< the task
-  masked_tokens,  ///< to name hidden tokens; the task can then be learnt from these weights (--init)
-  contrastive     ///< of pairs, to find the second text among those of a batch; likewise
+  masked_tokens,  ///< to predict hidden tokens; the task can then be learnt from these weights (--init)
+  contrastive     ///< for pairs, to find the second text among those of a batch; likewise
 };
 
 struct Config {
@@ -37,11 +37,11 @@ struct Config {
 
 /// The task that the options name. With random data it has no baselines, as these belong to the real data.
 ArenaTask task_of(const Config& config);
-/// The data of the task, or random ones in their place.
+/// The data of the task, or random data in place of them.
 TaskData data_of(const Config& config, const ArenaTask& task, Log& log);
 /// The metric by which the best model of a run is chosen.
 std::string best_by(const Config& config, const ArenaTask& task);
-/// What --learn asks for, on these data.
+/// What --learn asks for, on this data.
 Problem problem_of(const Config& config, const TaskData& data, const ArenaTask& task);
 
 }  // namespace bochner::lra

@@ -15,10 +15,10 @@ ArenaTask image_task();
 ArenaTask retrieval_task();
 ArenaTask films_task();
 
-/// Baselines of a task of ByteTexts, from bags of bytes and of words (datasets/text/bags.h).
+/// Baselines for a task of ByteTexts, from bags of bytes and of words (datasets/text/bags.h).
 std::vector<Baseline> bags_of(const TaskData& data);
 
-/// All of them, in the order of --help; the first is the default.
+/// All tasks, in the order of --help; the first is the default.
 std::vector<ArenaTask> arena_tasks();
 
 }  // namespace bochner::lra

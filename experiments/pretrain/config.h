@@ -25,7 +25,7 @@ struct ModelConfig {
   MechanismConfig mechanism;
 
   void fields(Fields& f);
-  /// Those of a pretrained model, so that the records of a run say them.
+  /// Takes the sizes of a pretrained model, so that they appear in the records of a run.
   void take_sizes_of(const BertOptions& options);
 };
 
@@ -50,11 +50,11 @@ struct Config : ExportConfig {
   void fields(Fields& f);
 
   text::TokenCacheOptions texts() const;
-  /// The folder whose tokenizer is the model's: --pretrained, or --vocab if that is one; empty: none.
+  /// The folder of the model's tokenizer: --pretrained, or --vocab if that is a folder; empty: none.
   std::string tokenizer_folder() const;
-  /// Steps and the steps between validations from the number of epochs, where they were not given themselves.
+  /// Sets steps and the steps between validations from the number of epochs, if they were not given.
   void settle(const Fields& fields, int64_t examples);
-  /// The model for a vocabulary of so many ids.
+  /// The model for a vocabulary of this many ids.
   BertOptions bert_options(int64_t vocabulary, int64_t padding) const;
 };
 

@@ -1,4 +1,4 @@
-// Pretraining as a Problem of the Learner: hidden tokens of pieces of text, and on request the next sentence.
+// Pretraining as a Problem for the Learner: hidden tokens of pieces of text and, on request, the next sentence.
 #pragma once
 
 #include "datasets/say.h"
@@ -9,8 +9,8 @@
 
 namespace bochner::pretrain {
 
-/// Pieces of a stream as examples of equal length. `ids` (n, length): [CLS] piece [SEP]. With `next_sentence` [CLS] A
-/// [SEP] B [SEP], with `types` (n, length) and `next` (n): the piece is cut at a random place, and half of the time
+/// Pieces of a stream as examples of equal length. `ids` (n, length): [CLS] piece [SEP]. With `next_sentence`: [CLS] A
+/// [SEP] B [SEP], with `types` (n, length) and `next` (n); the piece is cut at a random place, and half of the time
 /// (`next` 1) B is the end of another piece instead of its own.
 class PieceFeed final : public LoaderFeed {
  public:
@@ -34,13 +34,13 @@ class PieceFeed final : public LoaderFeed {
   Masks masks_;
 };
 
-/// The texts as tokens. `before` is the run, or its checkpoint, whose model is used or trained further, empty if there
-/// is none: a vocabulary that was made for it is taken, whatever the texts are now. An Error where --vocab or
-/// --pretrained has another one than that run.
+/// The texts as tokens. `before` is the run, or its checkpoint, whose model is used or trained further; empty if there
+/// is none: a vocabulary that was made for that run is used, whatever the texts are now. An Error if --vocab or
+/// --pretrained has another vocabulary than that run.
 text::TokenCache cache_of(const Config& config, const std::filesystem::path& before, Communicator& comm,
                           const Say& say);
 
-/// Tokens of a piece: those of an example without [CLS] and [SEP].
+/// The number of tokens in a piece: those of an example without [CLS] and [SEP].
 int64_t piece_length(const Config& config);
 
 Problem problem_of(const Config& config, const text::TokenCache& cache, const Say& say);
@@ -48,7 +48,7 @@ Problem problem_of(const Config& config, const text::TokenCache& cache, const Sa
 /// Writes the best model of a run and its tokenizer into a folder, for transformers if its attention is softmax.
 void save_model(const Config& config, const text::TokenCache& cache, const std::filesystem::path& run,
                 const std::filesystem::path& folder);
-/// Where a finished run has put it.
+/// The folder that a finished run has written it to.
 std::filesystem::path model_folder(const std::filesystem::path& run);
 
 }  // namespace bochner::pretrain

@@ -35,7 +35,7 @@ struct Config {
   EncoderOptions encoder() const;
 
  private:
-  /// A share that is set by itself becomes the task.
+  /// A share that is set (--pairs.relevant) becomes the task.
   void name_task(bool given);
 };
 

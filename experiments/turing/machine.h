@@ -1,4 +1,4 @@
-// Turing machines, and a plain simulator of them with which the Transformer of transformer.h is compared.
+// Turing machines, and a plain simulator for them, with which the Transformer in transformer.h is compared.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace bochner::turing {
 
-/// A one-tape machine whose tape has a first cell and no last one. States and symbols are numbers, and names are only
-/// printed; symbol 0 is the blank, state 0 the initial one.
+/// A one-tape machine whose tape has a first cell but no last one. States and symbols are numbers, and names are only
+/// printed; symbol 0 is the blank, and state 0 is the initial state.
 struct Machine {
   struct Rule {
     int64_t write = 0;
@@ -25,10 +25,10 @@ struct Machine {
   /// Whether the state has no rule at all, so that the machine halts in it.
   bool is_final(int64_t state) const;
 
-  /// One rule a line, `state symbol write next move` with a move of L or R; the first line's state is the initial one,
-  /// states without rules are final, `_` is the blank, `#` begins a remark. An Error names the line.
+  /// One rule per line, `state symbol write next move`, with a move of L or R; the first line's state is the initial
+  /// one, states without rules are final, `_` is the blank, and `#` begins a comment. An Error names the line.
   static Machine parse(const std::string& name, std::string_view text);
-  /// The numbers of an input's symbols; an Error if one is unknown or a blank stands in it.
+  /// The numbers of an input's symbols; an Error if one is unknown or is a blank.
   std::vector<int64_t> read(std::string_view input) const;
 };
 

@@ -26,7 +26,7 @@ Tensor hard_attention(const Tensor& q, const Tensor& K, const Tensor& V);  ///< 
 
 class Transformer {
  public:
-  /// The encoder reads the input, and one blank behind it.
+  /// The encoder reads the input, followed by one blank.
   Transformer(const Machine& machine, const std::vector<int64_t>& input);
 
   int64_t size() const { return size_; }  ///< of a vector: 2 |Q| + 3 |Sigma| + 12
@@ -35,8 +35,8 @@ class Transformer {
   void step();
   /// Whether the input is still being copied.
   bool is_copying() const;
-  /// The configuration in the vectors, and the tape from what was written; the symbol under the head must be that of
-  /// the tape.
+  /// The configuration in the vectors, and the tape from what was written; the symbol under the head must match the
+  /// tape's.
   Configuration configuration() const;
   /// The symbol under the head, which attention has found.
   int64_t symbol() const;

@@ -31,7 +31,7 @@ std::vector<ImageTask> image_tasks(const std::shared_ptr<const ImageConfig>& con
 
 struct ModelConfig : AdaptationConfig {
   bool pooler = false;
-  // Of a new model.
+  // For a new model.
   int64_t image = 32;
   int64_t patch = 4;
   int64_t layers = 6;
@@ -52,19 +52,19 @@ struct Config : FittingConfig {
 
   Config();
   void fields(Fields& f);
-  /// What the folders of model and adapter say, and a check of what can be known without data.
+  /// Takes what the folders of model and adapter say, and checks what can be known without data.
   void take_folders(const Fields& fields);
 
-  /// The names of the classes that are told apart.
+  /// The names of the classes that are distinguished.
   std::vector<std::string> classes() const;
-  /// The model that config.json of --pretrained describes, or the new one of the options, with a classifier. An Error
+  /// The model that config.json in --pretrained describes, or the new one of the options, with a classifier. An Error
   /// names what does not fit.
   VitOptions vit_options() const;
-  /// What is done to images before this model sees them.
+  /// The preprocessing of images for this model.
   images::Preparation preparation() const;
 
  private:
-  /// The sizes of config.json, for the record. An Error where others were given.
+  /// Takes the sizes in config.json, for the record. An Error if others were given.
   void take_sizes(const Fields& fields);
 };
 

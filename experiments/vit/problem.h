@@ -1,4 +1,4 @@
-// Images and a Vision Transformer, as a Problem of the Learner.
+// Images and a Vision Transformer, as a Problem for the Learner.
 #pragma once
 
 #include "datasets/say.h"
@@ -8,8 +8,9 @@
 
 namespace bochner::vit {
 
-/// Batches of images as the model wants them: `pixels` (n, channels, side, side) and `labels` (n). In training the
-/// order of epoch e, and what an image is changed by in it, depend on the seed, e and the number of the image alone.
+/// Batches of images in the form that the model needs: `pixels` (n, channels, side, side) and `labels` (n). In
+/// training, the order of epoch e, and the augmentation of an image in it, depend only on the seed, e and the number of
+/// the image.
 class ImageFeed final : public Feed {
  public:
   struct Order {
@@ -19,7 +20,7 @@ class ImageFeed final : public Feed {
     bool inputs = true;  ///< whether there are `pixels`
   };
 
-  /// `augmentation` applies where the images are shuffled.
+  /// `augmentation` applies if the images are shuffled.
   ImageFeed(std::shared_ptr<const images::Images> images, images::Preparation preparation,
             images::Augmentation augmentation, const Order& order);
   Examples next() override;
@@ -38,7 +39,7 @@ class ImageFeed final : public Feed {
 };
 
 /// The model with its pretrained weights, changed as the method says. `say` is told which weights were read, and
-/// `adapted` receives what became of it. An Error where a pooler that the folder lacks would stay as it was drawn.
+/// `adapted` receives the result. An Error if a pooler that the folder lacks would keep its random initial values.
 std::shared_ptr<Vit> make_vit(const Config& config, const Say& say, Adapted& adapted);
 
 /// The states of all tokens of `pixels`.
@@ -47,13 +48,13 @@ Variable states_of(PretrainedModel& vit, const Examples& batch, Context& context
 /// 8 random images, as examples without labels.
 Examples random_images(const Config& config);
 
-/// `memory` is where a frozen trunk's states of the images stay, those of training unless they change in each epoch.
+/// `memory` keeps a frozen trunk's states of the images; those of training images unless they change in each epoch.
 Fitted problem_of(const Config& config, const ImageTask& task, const std::shared_ptr<const images::ImageSets>& sets,
                   const std::shared_ptr<TrunkStates>& memory, const Say& say);
 
-/// Writes the best model of the run --export into --to, updates of low rank merged into their matrices, with
-/// preprocessor_config.json. transformers has no ViT with both a pooler and a classifier: of such a model it writes the
-/// trunk and the pooler, and says so. An Error where transformers does not know what the model has.
+/// Writes the best model of the run --export into --to, with low-rank updates merged into their matrices, and with
+/// preprocessor_config.json. transformers has no ViT with both a pooler and a classifier: for such a model, writes the
+/// trunk and the pooler, and says so. An Error if the model has something that transformers does not support.
 void export_run(const Config& config, const Say& say);
 
 }  // namespace bochner::vit

@@ -218,7 +218,7 @@ class Trainer {
     bool saves = false;
   };
 
-  /// The state in checkpoint-last, checked to be that of this run; nullopt if the run begins.
+  /// Restores this run from checkpoint-last and returns the state in it; nullopt if the run begins.
   std::optional<State> restored();
   void go_on_from(const State& before, class Records& records);
   /// Whether --resume changes the run from what it was then meant to be.
