@@ -1,4 +1,4 @@
-// Memory of one device, kept and reused: in steady state a training step asks the system for no memory.
+// Memory of one device, kept and reused: in steady state, a training step requests no memory from the system.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct MemoryStats {
   int64_t system_allocations = 0;  ///< how often the system was asked for more
 };
 
-/// More memory was asked for than there is.
+/// More memory was requested than there is.
 class OutOfMemory : public Error {
  public:
   using Error::Error;
@@ -29,14 +29,14 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  /// At least `bytes`, aligned to 64; not cleared. Where there is not enough memory, an OutOfMemory names the bytes
-  /// requested and free.
+  /// At least `bytes`, aligned to 64; not cleared. If there is not enough memory, an OutOfMemory names the bytes
+  /// requested and those that are free.
   virtual void* allocate(size_t bytes) = 0;
   virtual void release(void* pointer, size_t bytes) = 0;
   virtual MemoryStats stats() const = 0;
   virtual void reset_peak() = 0;
 
-  /// The allocator of that device; lives until the program ends.
+  /// The allocator of that device; it lives until the program ends.
   static Allocator& of(Device device);
 };
 

@@ -1,11 +1,11 @@
-// bf16 is a type for storing numbers; sums are in f32. A kernel that reads and writes bf16 has two types: S, that of
-// memory, and ComputeType<S>. It rounds once, when it writes; its matrix products round their factors. (Wide linear and
-// feed-forward layers on a card round twice: their product is written before bias and residual are added.) An op that
-// has no such kernel converts its inputs and outputs:
+// bf16 is a storage type; sums are in f32. A kernel that reads and writes bf16 has two types: S, the type in memory,
+// and ComputeType<S>. It rounds once, when it writes; its matrix products round their factors. (Wide linear and
+// feed-forward layers on a GPU round twice: their product is written before bias and residual are added.) An op without
+// such a kernel converts its inputs and outputs:
 //
 //   if (must_convert(x)) return to_bf16(softmax(to_f32(x), axis));
 //
-// The kernels for bf16 are compared with this. The CPU has them for what takes the time of a step: products of matrices
+// This is the reference for the bf16 kernels. The CPU has them for the ops that dominate a step: matrix products
 // (engine/cpu/bf16), attention, LayerNorm and sums; other ops convert there. When activations are bf16, parameters,
 // their gradients and statistics stay f32, and products round the parameters that they read.
 #pragma once
@@ -28,12 +28,12 @@ decltype(auto) visit_stored(DType dtype, const char* op, F&& f) {
   return visit_floating(dtype, op, f);
 }
 
-/// Refuses what visit_stored does.
+/// Refuses the types that visit_stored refuses.
 inline void require_stored(DType dtype, const char* op) {
   visit_stored(dtype, op, [](auto) {});
 }
 
-/// Whether an op that has a kernel for bf16 on a card alone must convert x.
+/// Whether an op whose bf16 kernel exists only on the GPU must convert x.
 inline bool must_convert(const Tensor& x) { return x.dtype() == DType::bf16 && x.device().is_cpu(); }
 /// x in f32; undefined stays undefined.
 inline Tensor to_f32(const Tensor& x) { return x.defined() ? x.cast(DType::f32) : x; }

@@ -1,5 +1,5 @@
-// Element types. Mathematics is done in f32 and f64, and sums, products and comparisons in i32 and i64, too; bf16 is
-// stored, converted and multiplied (bf16.h).
+// Element types. Arithmetic and functions are in f32 and f64; sums, products and comparisons also in i32 and i64; bf16
+// is stored, converted and multiplied (bf16.h).
 #pragma once
 
 #include <bit>
@@ -86,7 +86,7 @@ decltype(auto) visit_floating(DType dtype, const char* op, F&& f) {
   }
 }
 
-/// Refuses what visit_floating does.
+/// Refuses the types that visit_floating refuses.
 inline void require_floating(DType dtype, const char* op) {
   visit_floating(dtype, op, [](auto) {});
 }

@@ -1,5 +1,5 @@
-// The environment variables that the engine reads, all of them. Any other one whose name begins with BOCHNER_ sets an
-// option of a program, or is a mistake (experiments/common/program/settings.h).
+// All environment variables that the engine reads. Any other one whose name begins with BOCHNER_ sets an option of a
+// program, or is a mistake (experiments/common/program/settings.h).
 #pragma once
 
 #include <array>

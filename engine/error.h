@@ -1,4 +1,4 @@
-// Errors. `Error` is the caller's mistake and ends in one readable line; `InternalError` is ours.
+// Errors. `Error` is the caller's mistake and ends in one readable line; `InternalError` is a bug in Bochner.
 //
 //   fail("matmul: {} x {}: inner sizes {} and {} differ", a.shape(), b.shape(), k, l);
 //   -> matmul: (2, 8, 128, 64) x (2, 8, 32, 128): inner sizes 64 and 32 differ [encoder.2.attention]
@@ -18,7 +18,7 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& message);
 };
 
-/// A broken promise inside Bochner; the message names file and line. Please report it.
+/// A broken invariant of Bochner; the message names file and line. Please report it.
 class InternalError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -48,7 +48,7 @@ template <class... Args>
 
 [[noreturn]] void internal_failure(const char* condition, const char* file, int line);
 
-/// Checks a promise of Bochner itself; for a caller's mistake use `fail` instead.
+/// Checks an invariant of Bochner; for a caller's mistake, use `fail` instead.
 #define BOCHNER_ASSERT(condition) \
   ((condition) ? static_cast<void>(0) : ::bochner::internal_failure(#condition, __FILE__, __LINE__))
 

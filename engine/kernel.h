@@ -1,6 +1,6 @@
-// Dispatch: one slot per kernel, filled at compile time, empty if a backend is not built. Every call is a span of
-// the trace, and its tensors must lie on one device, but for those within a struct, which the op checks. The slot is in
-// the op's own file, states the kernel's parameters, and declares it for both backends:
+// Dispatch: one slot per kernel, filled at compile time, empty if a backend is not built. Every call is a span of the
+// trace. Its tensors must be on one device; for tensors within a struct, the op checks this itself. The slot is in the
+// op's own file, states the kernel's parameters, and declares it for both backends:
 //
 //   // x and y (rows, columns), contiguous.
 //   BOCHNER_KERNEL(kSoftmax, "softmax", softmax, int64_t rows, int64_t columns, const Tensor& x, const Tensor& y);
@@ -25,7 +25,8 @@
 #define CUDA_KERNEL(...) nullptr
 #endif
 
-/// Declares cpu::FUNCTION and cuda::FUNCTION with the parameters that follow, and the slot of both. At namespace scope.
+/// Declares cpu::FUNCTION and cuda::FUNCTION with the parameters that follow, and the slot for both. At namespace
+/// scope.
 #define BOCHNER_KERNEL(slot, name, function, ...) \
   namespace cpu {                                 \
   void function(__VA_ARGS__);                     \
@@ -37,7 +38,7 @@
 
 namespace bochner {
 
-/// Refuses, in the name of `op`, an operand that lies on another device than the call: its kernel cannot read it.
+/// Refuses, in the name of `op`, an operand on a device other than the call's, since its kernel could not read it.
 inline void require_on(Device device, const char* op, const Tensor& operand) {
   if (!operand.defined() || operand.device() == device) return;
   fail("{}: an operand, {}, is not on {}, where the others are; move it with to()", op, operand.str(), device.str());

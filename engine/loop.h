@@ -1,6 +1,6 @@
-// The loop over the elements of several tensors that broadcast to one shape. Axes are merged wherever memory allows;
-// the innermost is last. It is made once per call in engine/ops and read by the kernels of both backends, which never
-// see a shape or a tensor.
+// The loop over the elements of several tensors that broadcast to one shape. Axes are merged wherever the strides allow
+// it; the innermost axis is last. The loop is made once per call in engine/ops and read by the kernels of both
+// backends, which never see a shape or a tensor.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct Loop {
   }
 };
 
-/// Each operand must broadcast to the shape of the first. One on another device is refused in the name of `op`.
+/// Each operand must broadcast to the shape of the first. An operand on another device is refused in the name of `op`.
 Loop make_loop(const char* op, std::initializer_list<const Tensor*> operands);
 
 }  // namespace bochner

@@ -1,7 +1,6 @@
-// Scalar mathematics, written once for the CPU and CUDA. The functions in f32 have no branches, tables or library
-// calls, so that loops on the CPU vectorise. Their errors against the exact value are a few units in the last place
-// (tests/engine/math_test.cpp). The polynomials are those of the Cephes library (Moshier, 1989) and, for erf, of
-// Juffa's erff; f64 calls the C library.
+// Scalar functions, written once for the CPU and CUDA. Those in f32 have no branches, tables or library calls, so loops
+// on the CPU vectorise. Their errors are a few units in the last place (tests/engine/math_test.cpp). The polynomials
+// are from the Cephes library (Moshier, 1989) and, for erf, from Juffa's erff; f64 calls the C library.
 #pragma once
 
 #include <bit>
@@ -24,12 +23,12 @@ template <class Integer>
 BOCHNER_HD constexpr Integer ceil_div(Integer count, std::type_identity_t<Integer> unit) {
   return (count + unit - 1) / unit;
 }
-/// The least multiple of unit that is not below count.
+/// The smallest multiple of unit that is at least count.
 template <class Integer>
 BOCHNER_HD constexpr Integer round_up(Integer count, std::type_identity_t<Integer> unit) {
   return ceil_div(count, unit) * unit;
 }
-/// The least power of two that is not below count, and 1 for count <= 1.
+/// The smallest power of two that is at least count; 1 for count <= 1.
 constexpr int64_t next_power_of_two(int64_t count) {
   return count <= 1 ? 1 : static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)));
 }
@@ -59,8 +58,8 @@ BOCHNER_HD inline float sqrt(float x) { return ::sqrtf(x); }
 BOCHNER_HD inline float abs(float x) { return ::fabsf(x); }
 BOCHNER_HD inline float pow(float x, float y) { return ::powf(x, y); }
 
-/// x y + z, rounded once where the machine has the instruction. Use it for every sum of a product and a term, so that
-/// no bit depends on the compiler's choices (vector body or tail, optimised or not) or on the device.
+/// x y + z, rounded once if the machine has the instruction. Use it for every sum of a product and a term, so that no
+/// bit depends on the compiler's choices (vector body or tail, optimised or not) or on the device.
 BOCHNER_HD inline float fma(float x, float y, float z) {
 #if defined(__FMA__) || defined(__CUDACC__)
   return ::fmaf(x, y, z);
@@ -246,7 +245,7 @@ template <class T>
 BOCHNER_HD inline T sign(T x) {
   return T(x > T(0)) - T(x < T(0));
 }
-/// max(x, 0), and NaN stays NaN, so that a model that diverged is seen in its loss.
+/// max(x, 0); NaN stays NaN, so that the loss shows that a model has diverged.
 template <class T>
 BOCHNER_HD inline T relu(T x) {
   return T(0) > x ? T(0) : x;

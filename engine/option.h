@@ -1,5 +1,5 @@
-// Values that a person may set by name. An Option is one of them, with its help text and what it must satisfy; it is
-// read from text and written as text. A struct lists its own:
+// Values that a user may set by name. An Option is one such value, with its help text and the rules that it must
+// satisfy; it is read from text and written as text. A struct lists its own:
 //
 //   struct SkyformerOptions {
 //     double gamma = 0.1;
@@ -29,7 +29,7 @@ namespace bochner {
 template <class Enum>
 using EnumTexts = std::vector<std::pair<const char*, Enum>>;
 
-/// That of a value; empty where it has none.
+/// The text of a value; empty if it has none.
 template <class Enum>
 std::string_view text_of(const EnumTexts<Enum>& texts, Enum value) {
   for (const auto& [text, one] : texts) {
@@ -40,8 +40,8 @@ std::string_view text_of(const EnumTexts<Enum>& texts, Enum value) {
 
 class Option {
  public:
-  /// A value of an enum, as its place in the table of texts; get() gives the table's size for a value that is not
-  /// there.
+  /// A value of an enum, as its index in the table of texts; get() returns the table's size for a value that is not in
+  /// the table.
   struct Choice {
     std::function<size_t()> get;
     std::function<void(size_t)> set;
@@ -49,7 +49,7 @@ class Option {
   using Target = std::variant<bool*, int*, int64_t*, uint64_t*, double*, std::string*, std::vector<int64_t>*,
                               std::vector<double>*, std::vector<std::string>*, Choice>;
 
-  /// The value must outlive the option and must not move.
+  /// The value must outlive the option and must not be moved.
   Option(std::string name, Target target, std::string help);
   template <class Enum, class = std::enable_if_t<std::is_enum_v<Enum>>>
   Option(std::string name, Enum& value, const EnumTexts<Enum>& texts, std::string help)
@@ -57,19 +57,20 @@ class Option {
     for (const auto& [text, one] : texts) choices_.emplace_back(text);
   }
 
-  // Rules for the value, or for each element of a list; assign() and validate() report violations. A whole number
-  // without an upper bound is at most 10^9 in absolute value, so that products of a few of them can be computed; a seed
-  // is not bounded.
+  // Rules for the value, or for each element of a list; assign() and validate() report violations. An integer without
+  // an upper bound is at most 10^9 in absolute value, so that products of a few of them can be computed; a seed is not
+  // bounded.
   Option& at_least(double bound);
   Option& at_most(double bound);
   Option& above(double bound);
   Option& below(double bound);
-  /// Of a text, or of each of a list of texts. With bounds, a text may also be a number within them. Of a flag: all
-  /// that its program takes, for errors and --help.
+  /// For a text, or each element of a list of texts. With bounds, a text may also be a number within them. For a flag:
+  /// all values that its program takes, for errors and --help.
   Option& one_of(std::vector<std::string> names);
-  /// Whose option it is: errors begin with this.
+  /// The owner of the option: errors begin with this name.
   Option& of(std::string owner);
-  /// Counts only where `holds` is true of other options of its struct; elsewhere its value changes nothing.
+  /// Counts only where `holds` is true, which depends on other options of its struct; elsewhere its value changes
+  /// nothing.
   Option& counts_where(std::function<bool()> holds);
   bool counts() const { return !counts_ || counts_(); }
   /// Whether counts() may be false.
@@ -88,11 +89,11 @@ class Option {
 
   /// Parses and checks `text`. An Error names the option, the text and the rule, and leaves the value unchanged.
   void assign(std::string_view text);
-  /// Checks the present value, which code may have set.
+  /// Checks the current value, which code may have set.
   void validate() const;
   /// The value as assign() reads it: the shortest form that reads back to the same bits, with lists joined by commas.
   std::string text() const;
-  /// The value of an option with one number; none for other options.
+  /// The value of a numeric option; nullopt for other options.
   std::optional<double> number() const;
 
  protected:
@@ -115,11 +116,11 @@ class Option {
             },
             [&value, values](size_t place) { value = values[place]; }};
   }
-  /// `skyformer: gamma`, or the name alone.
+  /// `skyformer: gamma`, or only the name.
   std::string label() const { return owner_.empty() ? name_ : owner_ + ": " + name_; }
   /// `at least 1`.
   std::string bounds() const;
-  /// `, or a number at least 1`, where texts may be numbers.
+  /// `, or a number at least 1`, if texts may be numbers.
   std::string or_number() const;
   bool is_within_bounds(double number) const;
   template <class T>
@@ -138,19 +139,19 @@ class Option {
   bool was_given_ = false;
 };
 
-/// The options of one struct, which must outlive the list and must not move.
+/// The options of one struct, which must outlive the list and must not be moved.
 class OptionList {
  public:
   OptionList() = default;
   /// Errors begin with `owner`.
   explicit OptionList(std::string owner) : owner_(std::move(owner)) {}
 
-  /// Adds an option; lower case, words joined by hyphens. A name given twice is an internal error.
+  /// Adds an option; its name is in lower case, with words joined by hyphens. A name given twice is an internal error.
   template <class T>
   Option& operator()(std::string_view name, T& value, std::string help) {
     return add(Option(std::string(name), Option::Target(&value), std::move(help)));
   }
-  /// An enum, with the table of its texts, which is the only one.
+  /// An enum, with the table of its texts, which must be the only one.
   template <class Enum>
   Option& operator()(std::string_view name, Enum& value, const EnumTexts<Enum>& texts, std::string help) {
     return add(Option(std::string(name), value, texts, std::move(help)));

@@ -1,5 +1,5 @@
-// Philox4x32-10 itself (Salmon et al., SC 2011), for kernels of both backends that draw the word at a place, or draw it
-// again: word i of the stream of `seed` is lane i % 4 of philox(counter = i / 4, key = seed). Code outside kernels uses
+// Philox4x32-10 itself (Salmon et al., SC 2011), for kernels of both backends that draw, or draw again, the word at a
+// place: word i of the stream of `seed` is lane i % 4 of philox(counter = i / 4, key = seed). Code outside kernels uses
 // engine/random.h.
 #pragma once
 
@@ -25,7 +25,7 @@ struct PhiloxWords {
   uint32_t x, y, z, w;
 };
 
-/// a b, by one instruction of a card; the plain product costs two, since the compiler also adds an upper half of 0.
+/// a b, by one instruction on a GPU; the plain product takes two, since the compiler also adds an upper half of 0.
 BOCHNER_HD inline uint64_t philox_wide_product(uint32_t a, uint32_t b) {
 #if defined(__CUDA_ARCH__)
   uint64_t product;
@@ -55,7 +55,7 @@ BOCHNER_HD inline PhiloxWords philox_at(uint64_t seed, uint64_t block) {
                        static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
 }
 
-/// The word at a place. Neighbouring places share their block: prefer philox_at or PhiloxWindow in loops.
+/// The word at a place. Neighbouring places share a block, so prefer philox_at or PhiloxWindow in loops.
 BOCHNER_HD inline uint32_t philox_word(uint64_t seed, uint64_t place) {
   const PhiloxWords words = philox_at(seed, place / 4);
   const uint32_t lanes[4] = {words.x, words.y, words.z, words.w};
@@ -107,13 +107,13 @@ BOCHNER_HD inline NormalPair<double> normal_pair(uint32_t x0, uint32_t x1, uint3
 
 #if !defined(__CUDACC__)
 
-/// Blocks that philox_batch makes at once, unless it is told to make fewer, and the fewest.
+/// The number of blocks that philox_batch makes at once by default, and the smallest.
 inline constexpr int64_t kPhiloxBatch = 32;
 inline constexpr int64_t kSmallPhiloxBatch = 8;
 
 #if defined(__AVX512F__)
 inline constexpr int kPhiloxLanes = 8;
-inline constexpr int kPhiloxVectors = 4;  ///< computed side by side: as many as hide how long a product takes
+inline constexpr int kPhiloxVectors = 4;  ///< computed side by side: as many as hide the latency of a product
 #else
 inline constexpr int kPhiloxLanes = 4;
 inline constexpr int kPhiloxVectors = 2;
@@ -122,7 +122,7 @@ inline constexpr int kPhiloxVectors = 2;
 /// One word in the lower half of each 64-bit lane; upper halves may hold anything.
 using PhiloxVector [[gnu::vector_size(8 * kPhiloxLanes)]] = uint64_t;
 
-/// The 64-bit products of lower halves, by one instruction; compilers make several of the plain product.
+/// The 64-bit products of the lower halves, by one instruction; compilers emit several for the plain product.
 inline PhiloxVector philox_product(PhiloxVector a, uint32_t b) {
 #if defined(__AVX512F__)
   return reinterpret_cast<PhiloxVector>(  // the unmasked intrinsic trips a warning of GCC 12
@@ -134,7 +134,7 @@ inline PhiloxVector philox_product(PhiloxVector a, uint32_t b) {
 #endif
 }
 
-/// The words of the blocks in the lanes: four vectors of one word of each become the stream's order.
+/// Stores the words of the blocks in the lanes: four vectors, with one word of each block, are put in stream order.
 inline void store_philox(PhiloxVector x, PhiloxVector y, PhiloxVector z, PhiloxVector w, uint32_t* words) {
   const PhiloxVector xy = (x & 0xFFFFFFFFU) | y << 32;
   const PhiloxVector zw = (z & 0xFFFFFFFFU) | w << 32;

@@ -1,4 +1,4 @@
-// Whether this is a build with AddressSanitizer; gcc and clang tell it in different ways.
+// Whether this is a build with AddressSanitizer; gcc and clang report it in different ways.
 #pragma once
 
 #if defined(__has_feature)  // clang
@@ -11,6 +11,6 @@
 
 namespace bochner {
 /// Builds with AddressSanitizer keep only some of many similar things (test cases with different numbers, unrolled loop
-/// sizes): they take up to ten times as long to compile and run, and check addresses, not numbers.
+/// sizes): they take up to ten times as long to compile and run, and check addresses rather than numbers.
 inline constexpr bool kAddressSanitizer = BOCHNER_ADDRESS_SANITIZER;
 }  // namespace bochner

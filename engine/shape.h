@@ -11,7 +11,7 @@
 
 namespace bochner {
 
-/// A short list of at most 8 integers, without an allocation: sizes, strides, axes.
+/// A short list of at most 8 integers, without heap allocation: sizes, strides, axes.
 class Dims {
  public:
   static constexpr int kMaxRank = 8;
@@ -63,11 +63,11 @@ class Shape : public Dims {
 
   /// Number of elements; checked for overflow and for negative sizes.
   int64_t size() const;
-  /// Number of elements of axes [begin, end) alone.
+  /// Number of elements of axes [begin, end) only.
   int64_t size(int begin, int end) const;
   /// The sizes before the last `axes`; an Error if there are fewer.
   Shape without_last(int axes = 1) const;
-  /// The same but for the last size.
+  /// The same shape with another last size.
   Shape with_last(int64_t size) const;
   /// The indices of the element at a row-major position.
   Dims place(int64_t position) const;

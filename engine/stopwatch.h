@@ -1,4 +1,4 @@
-// Seconds since a moment, by a clock that nobody sets.
+// Seconds since a moment, by a monotonic clock.
 //
 //   const Stopwatch watch;
 //   step();

@@ -1,8 +1,8 @@
 // Reference-counted bytes on one device; tensors are views of a storage.
 //
 // A storage counts how often its bytes were overwritten in place. This tells a tape, before it runs the backward of an
-// op, whether what the op kept for its gradient has changed, and a kernel whether packed copies of weights that it kept
-// are still right (packed_weights.h).
+// op, whether what the op kept for its gradient has changed, and tells a kernel whether the packed copies of weights
+// that it kept are still valid (packed_weights.h).
 #pragma once
 
 #include <atomic>
@@ -54,7 +54,7 @@ struct StorageVersion {
 /// closure copies the tensors in it.
 class SharedStorage {
  public:
-  /// During its lifetime the storages of this thread's copies are added to `list`.
+  /// During its lifetime, the storages of the copies made by this thread are added to `list`.
   class Watch {
    public:
     explicit Watch(std::vector<StorageVersion>& list) : outer_(std::exchange(list_, &list)) {}

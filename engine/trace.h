@@ -1,5 +1,5 @@
 // Where the time goes: named spans on each thread, as a Chrome trace (chrome://tracing, ui.perfetto.dev) and as a table
-// of each name's share. While off, a span costs one relaxed load.
+// with each name's share. When off, a span costs one relaxed load.
 //
 //   trace::start();
 //   { const trace::Span span("softmax"); ... }
@@ -25,12 +25,12 @@ void add(const char* name, int64_t begin_ns);
 /// One finished span.
 struct Event {
   const char* name;
-  int thread;        ///< 0, 1, ... in the order in which threads recorded first
+  int thread;        ///< 0, 1, ... in the order in which threads first recorded
   int64_t begin_ns;  ///< since start()
   int64_t length_ns;
 };
 
-/// The time from here to the end of the scope, under a name that lives as long as the program (a literal).
+/// The time from here to the end of the scope, under a name that must live as long as the program (a literal).
 class Span {
  public:
   explicit Span(const char* name) {
@@ -50,20 +50,20 @@ class Span {
   int64_t begin_ns_ = 0;
 };
 
-/// Forgets what was recorded and begins.
+/// Forgets what was recorded and starts recording.
 void start();
 void stop();
 
-/// The finished spans, ordered by thread, then by begin. Must not run while spans are recorded.
+/// The finished spans, ordered by thread, then by start. Must not run while spans are recorded.
 std::vector<Event> events();
 /// The spans as Chrome's trace event format, JSON.
 std::string chrome_json();
-/// An Error if a file cannot be written; one that is there stays as it is, and otherwise there is an empty one.
+/// An Error if the file cannot be written. An existing file stays as it is; otherwise an empty one is left.
 void require_writable(const std::filesystem::path& path);
 /// Writes chrome_json() to a file; an Error if it cannot.
 void write(const std::filesystem::path& path);
 
-/// Time by name, largest first: own time (without the spans inside), its share of all own time, number of spans.
+/// Time by name, largest first: own time (without nested spans), its share of all own time, and the number of spans.
 struct Share {
   std::string name;
   int64_t count = 0;

@@ -1,5 +1,6 @@
-// How much work a computation is: floating-point operations of matrix products, and bytes of the tensors made. With the
-// speed of a machine, they give the least time that it could take. While off, this costs one relaxed load per op.
+// The amount of work in a computation: floating-point operations of matrix products, and bytes of the tensors made.
+// With the speed of a machine, they give the least time that it could take. When off, this costs one relaxed load per
+// op.
 //
 //   work::start();
 //   step();
@@ -43,7 +44,7 @@ inline void add_bytes(double count) {
   if (is_counted()) detail::bytes.fetch_add(count, std::memory_order_relaxed);
 }
 
-/// Adds the operations of one op. The products that its kernel is made of on this thread, until this ends, add none.
+/// Adds the operations of one op. Until this ends, products on this thread, of which its kernel consists, add none.
 class CountedAs {
  public:
   explicit CountedAs(double flops) : outer_(detail::is_within) {

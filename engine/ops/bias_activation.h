@@ -26,7 +26,7 @@ struct BiasActivationGradients {
 BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& x, const Tensor& bias,
                                                  Activation activation);
 
-/// sum over all axes but the last: (..., n) -> (n), in an order that follows from the shape alone. f32, f64; bf16
+/// The sum over all axes but the last: (..., n) -> (n), in an order that depends only on the shape. f32, f64; bf16
 /// gives f32.
 Tensor column_sum(const Tensor& x);
 

@@ -81,7 +81,7 @@ Tensor apply(const Op& op, const Tensor& a, const Tensor& b);
 BOCHNER_BINARY_OPS(BOCHNER_DECLARE)
 #undef BOCHNER_DECLARE
 
-/// A number beside a tensor has its type.
+/// A scalar argument takes the type of the tensor.
 #define BOCHNER_DECLARE(Op, function)                                                             \
   inline Tensor function(const Tensor& a, double b) { return function(a, Tensor::scalar(b, a)); } \
   inline Tensor function(double a, const Tensor& b) { return function(Tensor::scalar(a, b), b); }
@@ -105,7 +105,7 @@ inline Tensor where(const Tensor& condition, const Tensor& a, double b) {
 inline Tensor where(const Tensor& condition, double a, const Tensor& b) {
   return where(condition, Tensor::scalar(a, b), b);
 }
-/// Of bool tensors, broadcast.
+/// For bool tensors, broadcast.
 inline Tensor logical_and(const Tensor& a, const Tensor& b) { return where(a, b, 0); }
 inline Tensor logical_or(const Tensor& a, const Tensor& b) { return where(a, 1, b); }
 inline Tensor logical_not(const Tensor& a) { return where(a, 0, Tensor::scalar(1, a)); }

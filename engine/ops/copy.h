@@ -1,4 +1,4 @@
-// Moving elements: copy between any strides, types and devices; fill and count.
+// Moves elements: copies between any strides, types and devices; fills and counts.
 #pragma once
 
 #include <limits>
@@ -9,8 +9,8 @@
 
 namespace bochner {
 
-/// For the kernels of both backends: a number as another type. A floating one becomes the integer towards 0, of those
-/// that the type has the nearest, and NaN becomes 0.
+/// For the kernels of both backends: a number converted to another type. Floating numbers are rounded towards 0 to an
+/// integer, and clamped to the range of its type; NaN becomes 0.
 template <class To, class From>
 BOCHNER_HD To converted(From value) {
   if constexpr (std::is_same_v<To, From>) {
@@ -32,10 +32,10 @@ BOCHNER_HD To converted(From value) {
   }
 }
 
-/// to[i] = from[i], converted to the type of `to`; shapes must be equal. They may overlap.
+/// to[i] = from[i], converted to the type of `to`; shapes must be equal. The tensors may overlap.
 void copy(const Tensor& from, const Tensor& to);
-/// x; or a copy of it, where an elementwise op that writes to `to` would change elements of x before it reads them:
-/// both lie in the same memory, and not element on element.
+/// x, or a copy of it if an elementwise op that writes to `to` would change elements of x before it reads them: if both
+/// share memory, but not element by element.
 Tensor apart_from(const Tensor& x, const Tensor& to);
 /// to[i] = value.
 void fill(const Tensor& to, double value);

@@ -1,5 +1,5 @@
 // Losses that return one number, a mean, with hand-written backwards. Sums have a fixed order and, across rows, double
-// precision. f32 and f64. In each backward, g is the gradient of the loss, a tensor of one element.
+// precision. f32 and f64. In each backward, g is the gradient of the loss, a tensor with one element.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct CrossEntropyOptions {
 
 struct CrossEntropy {
   Tensor loss;  ///< ()
-  Tensor rest;  ///< (...), r of each row: all that backward needs besides its inputs
+  Tensor rest;  ///< (...), r of each row: all that backward needs besides the inputs
 };
 
 /// loss = 1/n sum_i (t_i + r_i - (1 - s) x_(i, label_i) - s / c sum_j x_ij),
@@ -33,7 +33,7 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& targets);
 /// dx_i = g / n (sigmoid(x_i) - t_i)
 Tensor binary_cross_entropy_backward(const Tensor& g, const Tensor& x, const Tensor& targets);
 
-/// loss = 1/n sum_i (x_i - t_i)^2 over all n elements; x and t of one shape.
+/// loss = 1/n sum_i (x_i - t_i)^2 over all n elements; x and t have the same shape.
 Tensor mean_squared_error(const Tensor& x, const Tensor& targets);
 /// dx_i = 2 g / n (x_i - t_i);  dt = -dx.
 Tensor mean_squared_error_backward(const Tensor& g, const Tensor& x, const Tensor& targets);
