@@ -1,5 +1,5 @@
-// Tensors as messages from one process to another. They are contiguous and on the CPU, or on a card where the
-// Communicator carries the memory of cards, and one without elements is not sent at all.
+// Tensors as messages between processes. They are contiguous and on the CPU, or on a GPU if the Communicator transfers
+// GPU memory; a tensor without elements is not sent at all.
 #pragma once
 
 #include "engine/comm/communicator.h"
@@ -15,7 +15,7 @@ inline void send_to(Communicator& comm, int rank, const Tensor& x) {
   if (x.size() > 0) comm.exchange({{rank, message_of(x)}}, {});
 }
 
-/// Into x, of the shape and type of what is sent.
+/// Receives into x, which must have the shape and type of what is sent.
 inline void receive_from(Communicator& comm, int rank, const Tensor& x) {
   if (x.size() > 0) comm.exchange({}, {{rank, message_of(x)}});
 }

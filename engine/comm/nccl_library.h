@@ -1,5 +1,5 @@
-// The functions of NCCL that are used, found by name when the first of them is needed. Names, types and numbers are
-// those of its public header, nccl.h, of version 2.7 and all later ones.
+// The NCCL functions in use, looked up by name when the first of them is needed. Names, types and numbers are those of
+// its public header, nccl.h, of version 2.7 and all later ones.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ struct UniqueId {
 };
 using Comm = struct ncclComm*;
 using Stream = void*;  ///< cudaStream_t
-/// An enum of C, as all that follow.
+/// A C enum, like all that follow.
 using Result = int;
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kInProgress = 7;
@@ -43,7 +43,7 @@ struct Library {
   void check(Result result, const char* what) const;
 };
 
-/// An Error says where it was looked for, and what to do.
+/// An Error says where the library was looked for, and what to do.
 const Library& library();
 
 }  // namespace bochner::nccl

@@ -1,7 +1,8 @@
 // Sequences that are cut into slices, each of which may lie in another process: sequence parallelism.
 //
-// Of a sequence of L tokens, slice k of K has the tokens [k L / K, (k + 1) L / K), rounded up. What is done token by
-// token needs its own slice alone; what goes over tokens asks here, and gets the same bits for any number of processes:
+// For a sequence of L tokens, slice k of K has the tokens [k L / K, (k + 1) L / K), rounded up. Work that is done token
+// by token needs only its own slice. Work across tokens calls these functions, whose results are the same bits for any
+// number of processes:
 //
 //   sum, largest     over all slices, in the tree of shard_tree.h
 //   hand_round       what one slice has, in one slice after the other round a ring (slice_ring.h)
@@ -14,8 +15,8 @@
 //     const Tensor all = slice.sum(sum_of(own));          // all slices must come to the same questions
 //   }, {});
 //
-// A process that holds several slices runs them in turns, each in a thread of its own, of which one goes on while the
-// others wait: a slice goes on until it needs what another one has not given yet.
+// A process that holds several slices runs them in turns, each in a thread of its own; only one runs at a time, until
+// it needs something that another slice has not provided yet.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,7 @@ namespace bochner {
 
 class SequenceSlices;
 
-/// One slice of every sequence of a batch, as the code sees it that runs on its tokens.
+/// One slice of every sequence of a batch, as seen by the code that runs on its tokens.
 class SequenceSlice {
  public:
   /// From the first token to the last, or back.
@@ -38,24 +39,25 @@ class SequenceSlice {
   int number() const { return number_; }
   int count() const { return count_; }
   bool is_first() const { return number_ == 0; }
-  /// Of whole sequences, in tokens.
+  /// Length of the whole sequences, in tokens.
   int64_t length() const { return length_; }
   int64_t begin() const { return begin_of(number_); }
   int64_t end() const { return begin_of(number_ + 1); }
   /// This slice's part of x (..., length).
   Tensor cut(const Tensor& x) const;
 
-  /// The sum, or elementwise the largest, of what all slices give: on the CPU, of one shape and type. All must ask.
+  /// The sum, or the elementwise maximum, of the tensors of all slices: on the CPU, of the same shape and type. All
+  /// slices must call it.
   Tensor sum(const Tensor& x);
   Tensor largest(const Tensor& x);
-  /// The x of the tour's first slice, which has this shape: a tensor that others may share, and none may write to. All
-  /// must ask, with an x of the same type; where the tour does not come it is undefined.
+  /// The x of the tour's first slice, which has this shape: a tensor that others may share and nobody may write to. All
+  /// slices must call it, with an x of the same type; for slices outside the tour it is undefined.
   Tensor hand_round(const SliceTour& tour, const Tensor& x, const Shape& shape);
-  /// In the tour's first slice the sum of what its slices give, of one shape and type, added in the order first + 1,
-  /// ..., last, first; elsewhere undefined. All must ask, and outside of the tour x may be undefined.
+  /// In the tour's first slice, the sum of the tensors of its slices, of the same shape and type, added in the order
+  /// first + 1, ..., last, first; undefined elsewhere. All slices must call it; outside the tour, x may be undefined.
   Tensor sum_round(const SliceTour& tour, const Tensor& x);
-  /// What the slice before this one (on the way back: behind it) handed over, of the shape of `start` on the CPU;
-  /// `start` itself, for the first on the way.
+  /// What the slice before this one (after it, on the way back) handed over, of the shape of `start`, on the CPU;
+  /// `start` itself for the first slice on the way.
   Tensor carry_in(Way way, const Tensor& start);
   /// Hands x over to the next slice on the way; the last one keeps it. Each carry_in needs one carry_out, in order.
   void carry_out(Way way, const Tensor& x);
@@ -73,7 +75,7 @@ class SequenceSlice {
   int64_t length_;
 };
 
-/// The slices that this process holds of one batch.
+/// The slices of one batch that this process holds.
 class SequenceSlices {
  public:
   /// The leaves of the tree are the slices, and all of its processes must run them.
@@ -83,14 +85,14 @@ class SequenceSlices {
   SequenceSlices& operator=(const SequenceSlices&) = delete;
 
   using Body = std::function<void(SequenceSlice&)>;
-  /// What slices of one process would overwrite for each other: called before a slice goes on, and after it has
-  /// stopped.
+  /// State that slices of one process would overwrite for each other: `begin` is called before a slice continues, `end`
+  /// after it has stopped.
   struct Turns {
     std::function<void(int number)> begin;
     std::function<void(int number)> end;
   };
-  /// Runs `body` for each slice that this process holds, on sequences of `length` tokens. What a body throws is thrown
-  /// here, after the others were ended.
+  /// Runs `body` for each slice that this process holds, on sequences of `length` tokens. An exception of a body is
+  /// rethrown here, after the others have ended.
   void run(int64_t length, const Body& body, const Turns& turns);
 
  private:
@@ -98,7 +100,7 @@ class SequenceSlices {
   class Runner;
   struct Question;
   Tensor ask(int number, Question question);
-  /// Of what all slices ask together, an answer for each of this process.
+  /// Answers a question that all slices ask together, with one answer for each slice of this process.
   std::vector<Tensor> answer_together(const Question& question, const std::vector<Tensor>& given) const;
   Tensor largest_of_leaves(const std::vector<Tensor>& given) const;
   void send(const Question& question);

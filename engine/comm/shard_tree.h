@@ -24,11 +24,11 @@ class ShardTree {
     Node right() const { return {(begin + end) / 2, end}; }
   };
 
-  /// Shares the leaves out evenly, but for one leaf, so that each process holds few subtrees. An Error if there are
-  /// fewer shards than processes.
+  /// Divides the leaves so that their numbers differ by at most one and each process holds few subtrees. An Error if
+  /// there are fewer shards than processes.
   ShardTree(int shards, int processes);
-  /// Process `first` + r holds the leaves [begins[r], begins[r + 1]), at least one each: a part of the processes of a
-  /// Communicator, which alone sum.
+  /// Process `first` + r holds the leaves [begins[r], begins[r + 1]), at least one each: some of a Communicator's
+  /// processes, and only these sum.
   ShardTree(std::vector<int> begins, int first);
 
   int shards() const { return begins_.back(); }
@@ -36,20 +36,21 @@ class ShardTree {
   Node leaves_of(int rank) const;
   /// The process that holds a leaf.
   int holder_of(int leaf) const;
-  /// The largest subtrees whose leaves this process holds, from left to right. Of 8 shards it is one, and of 3
-  /// processes two; in general it is one where the number of processes is a power of two that divides the shards.
+  /// The largest subtrees whose leaves this process holds, from left to right. With 8 shards it is one, and with 3
+  /// processes two; in general it is one if the number of processes is a power of two that divides the shards.
   std::vector<Node> held_by(int rank) const;
 
-  /// Given this process's sums of the subtrees that it holds (contiguous, where the Communicator carries, of one size
-  /// and type), the sum over all shards, in every process. Each of P processes adds one part of the numbers for all:
-  /// one that holds k subtrees sends (k + 1) (P - 1) / P times the numbers' bytes, twice at most of 8 shards.
+  /// Given this process's sums of the subtrees that it holds (contiguous, where the Communicator transfers memory, of
+  /// the same size and type), returns the sum over all shards, in every process. Each of P processes adds one part of
+  /// the numbers for all: one that holds k subtrees sends (k + 1) (P - 1) / P times the numbers' bytes, at most twice
+  /// with 8 shards.
   Tensor sum(Communicator& comm, const std::vector<Tensor>& held) const { return begin_sum(comm, held, 0)->wait(); }
-  /// Such a sum on its way, while its caller does other work and calls test() now and then.
+  /// Such a sum in progress, while its caller does other work and calls test() now and then.
   class Sum {
    public:
-    /// Goes on with it as far as it can without waiting; whether it is done.
+    /// Continues as far as possible without waiting; returns whether it is done.
     bool test();
-    /// The sum, as soon as it is done.
+    /// The sum, once it is done.
     Tensor wait();
 
    private:
@@ -64,12 +65,12 @@ class ShardTree {
     int channel_;
     std::vector<Tensor> held_;   ///< of this process: they are being sent
     std::vector<Node> nodes_;    ///< all subtrees, in the order of their leaves
-    std::vector<Tensor> parts_;  ///< of their sums, the part of the numbers that this process adds
-    Tensor total_;               ///< defined when that was done
+    std::vector<Tensor> parts_;  ///< the part of their sums that this process adds
+    Tensor total_;               ///< defined once that is done
     std::unique_ptr<Communicator::Transfer> transfer_;
   };
-  /// Begins a sum, in this channel and the next one. All processes begin the sums of a channel in the same order, and
-  /// call test() or wait() of one only when those before it are done.
+  /// Begins a sum, in this channel and the next one. All processes must begin the sums of a channel in the same order,
+  /// and call test() or wait() of one only when those before it are done.
   std::unique_ptr<Sum> begin_sum(Communicator& comm, const std::vector<Tensor>& held, int channel) const;
   /// The same from the tensors of this process's leaves, of any shape.
   Tensor sum_of_leaves(Communicator& comm, const std::vector<Tensor>& leaves) const;

@@ -8,16 +8,16 @@
 
 namespace bochner {
 
-/// Nothing came from other processes for too long: no mistake in the command.
+/// Nothing came from other processes for too long; this is not a mistake in the command.
 class Silence : public Error {
  public:
   using Error::Error;
 };
 
-/// How long this process has waited for others, without the time in which it was frozen itself.
+/// How long this process has waited for others, without the time in which it was itself frozen.
 class Waiting {
  public:
-  /// Ask it often: of the time since it was asked last, one second counts at most.
+  /// Call it often: of the time since the last call, at most one second counts.
   double seconds() {
     const Clock::time_point now = Clock::now();
     waited_ += std::min(std::chrono::duration<double>(now - asked_).count(), 1.0);

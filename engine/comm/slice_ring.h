@@ -1,9 +1,10 @@
-// The ring of the slices of sequences (sequence_slices.h): slice k hands on to slice k + 1, and the last one to slice
-// 0. What one slice has goes round to others, and what these have made of it is summed on a way of the same kind (ring
-// attention: Liu, Zaharia and Abbeel, "Ring Attention with Blockwise Transformers for Near-Infinite Context", 2023).
+// The ring of the slices of sequences (sequence_slices.h): slice k passes on to slice k + 1, and the last one to slice
+// 0. The data of one slice are passed round to the others, and what these compute from them is summed along the same
+// kind of way (ring attention: Liu, Zaharia and Abbeel, "Ring Attention with Blockwise Transformers for Near-Infinite
+// Context", 2023).
 //
-// A process takes part once, whatever the number of its slices. What goes round is handed on before anyone works on it,
-// so all work at the same time, and a process has no more of the others than what goes round now.
+// A process takes part once, whatever the number of its slices. Data are passed on before anyone works on them, so all
+// work at the same time, and a process holds no more data of the others than what is passed round at the time.
 #pragma once
 
 #include <vector>
@@ -18,15 +19,15 @@ struct SliceTour {
   int last = 0;
 };
 
-// Each takes what the slices of this process give, in order, and returns as many tensors: on the CPU, contiguous. All
-// processes must come here, in the same order; those that no tour passes wait for nobody.
+// Each takes the tensors of this process's slices, in order, and returns as many tensors: on the CPU, contiguous. All
+// processes must call these, in the same order; those that no tour passes do not wait.
 
-/// The tensor of the tour's first slice, of this shape, for each slice of the tour; undefined for others. Slices of one
-/// process get the same memory, and must not write to it. The tensors that are given have one type.
+/// For each slice of the tour, the tensor of the tour's first slice, of this shape; undefined for others. Slices of one
+/// process get the same memory, and must not write to it. The tensors that are given have the same type.
 std::vector<Tensor> hand_round(Communicator& comm, const ShardTree& tree, const SliceTour& tour,
                                const std::vector<Tensor>& given, const Shape& shape);
-/// For the tour's first slice the sum of what its slices give, of one shape and type, added in the order first + 1,
-/// ..., last, first; undefined for others. What slices outside of the tour give is not looked at.
+/// For the tour's first slice, the sum of the tensors of its slices, of the same shape and type, added in the order
+/// first + 1, ..., last, first; undefined for others. Tensors of slices outside the tour are ignored.
 std::vector<Tensor> sum_round(Communicator& comm, const ShardTree& tree, const SliceTour& tour,
                               const std::vector<Tensor>& given);
 

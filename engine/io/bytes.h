@@ -1,11 +1,12 @@
-// Bytes from outside, read by a cursor that cannot run past them, with messages that name the place.
+// Bytes from outside, read through a cursor that cannot run past them, with messages that name the place.
 //
 //   ByteReader reader(bytes, "train-images-idx3-ubyte");
 //   const auto magic = reader.big<uint32_t>("the magic number");
 //   if (magic >> 16 != 0) reader.fail_before(4, "magic {:#x} is not that of an IDX file", magic);
 //
-// The rule of this folder: a number read from a file never sizes an allocation, a loop or an index before it has been
-// compared with the number of bytes really there. Messages read `file: offset N: what is wrong; what to do`.
+// The rule of this folder: a number read from a file is never used as the size of an allocation, a loop or an index
+// before it has been compared with the number of bytes really there. Messages read `file: offset N: what is wrong; what
+// to do`.
 #pragma once
 
 #include <array>
@@ -29,11 +30,11 @@ using Bytes = std::span<const std::byte>;
 inline Bytes bytes_of(std::string_view text) { return {reinterpret_cast<const std::byte*>(text.data()), text.size()}; }
 inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-/// Foreign text prepared for a message: in single quotes, on one line, with control characters and bytes outside ASCII
-/// written as \x1b, and at most 80 characters long.
+/// Untrusted text prepared for a message: in single quotes, on one line, with control characters and bytes outside
+/// ASCII written as \x1b, and at most 80 characters long.
 std::string shown(std::string_view text);
 
-/// a + b and a * b of non-negative numbers, or nothing if the result does not fit 63 bits.
+/// a + b and a * b of non-negative numbers, or nullopt if the result does not fit into 63 bits.
 inline std::optional<int64_t> try_add(int64_t a, int64_t b) {
   int64_t result = 0;
   return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
@@ -49,7 +50,7 @@ template <class... Args>
   fail("{}: offset {}: {}", file, offset, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// A cursor over the bytes of a file. A step past their end is an Error that names the offset and what was expected.
+/// A cursor over the bytes of a file. Reading past their end is an Error that names the offset and what was expected.
 class ByteReader {
  public:
   /// `file` is the name for messages. The bytes must outlive the reader.

@@ -22,18 +22,18 @@ namespace bochner {
 
 struct CsvOptions {
   char separator = ',';
-  /// RFC 4180: a field in double quotes may hold separators, line ends, and quotes written twice. Without it a quote is
-  /// a character like any other.
+  /// RFC 4180: a field in double quotes may hold separators, line ends, and quotes written twice. If false, a quote is
+  /// an ordinary character.
   bool quotes = true;
   /// Whether rows may differ in their number of fields.
   bool ragged = false;
-  /// Are lines without any character skipped, rather than rows of one empty field?
+  /// Whether lines without any character are skipped; otherwise they are rows of one empty field.
   bool skip_empty_lines = false;
-  /// Lines that begin with it are skipped; 0: none are.
+  /// Lines that begin with this are skipped; 0: no lines are.
   char comment = 0;
-  /// Are blanks around the names of columns left out?
+  /// Whether blanks around the names of columns are removed.
   bool trims_names = false;
-  /// A longer row is refused: an unclosed quote would swallow the file.
+  /// A longer row is refused, as an unclosed quote would make one row of the rest of the file.
   int64_t max_row_bytes = int64_t{16} << 20;
 
   static CsvOptions csv() { return {}; }
@@ -41,7 +41,7 @@ struct CsvOptions {
   static CsvOptions tsv() { return {.separator = '\t', .quotes = false}; }
 };
 
-/// Reads a table row by row. Lines end with LF or CRLF, which the last one may lack; a UTF-8 byte order mark is
+/// Reads a table row by row. Lines end with LF or CRLF, except perhaps the last one; a UTF-8 byte order mark is
 /// skipped.
 class CsvReader {
  public:
@@ -53,11 +53,11 @@ class CsvReader {
   bool next();
   /// The number of the current row, counted from 1 and including the header; skipped empty lines do not count.
   int64_t row() const { return row_; }
-  /// Fields of the current row.
+  /// The number of fields in the current row.
   int size() const { return static_cast<int>(fields_.size()); }
-  /// A field as it stands, valid until next(). An Error if the row has no such column.
+  /// A field as written, valid until next(). An Error if the row has no such column.
   std::string_view operator[](int column) const;
-  /// The field as a number, blanks around it ignored; anything else in it is an Error. `nan` and `inf` are numbers.
+  /// The field as a number, ignoring blanks around it; anything else in it is an Error. `nan` and `inf` are numbers.
   double number(int column) const;
   int64_t integer(int column) const;
 
@@ -96,7 +96,7 @@ class CsvReader {
   std::vector<std::string> header_;
 };
 
-/// Writes a table, whole or not at all (file.h), packed where the name ends in `.gz`. Lines end with LF.
+/// Writes a table, whole or not at all (file.h), compressed if the name ends in `.gz`. Lines end with LF.
 class CsvWriter {
  public:
   explicit CsvWriter(const std::filesystem::path& path, CsvOptions options = {});

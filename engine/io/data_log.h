@@ -5,8 +5,8 @@
 //   const Tensor images = read_idx("mnist/train-images-idx3-ubyte.gz");
 //   for (const DataRead& read : log.reads()) fmt::print("{}  {}\n", read.sha256, read.name);
 //
-// The hash is SHA-256, as publishers and `sha256sum` state it; with the processor's instructions it takes less time
-// than parsing does. For a gzip file it is the hash of the unpacked bytes, so packing a file does not change it.
+// The hash is SHA-256, as publishers and `sha256sum` give it; with the processor's SHA instructions it takes less time
+// than parsing. For a gzip file it is the hash of the decompressed bytes, so compressing a file does not change it.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +20,7 @@
 namespace bochner {
 
 struct DataRead {
-  std::string name;  ///< the file as it was named, or a description of data made in memory
+  std::string name;  ///< the file name as given, or a description of data made in memory
   int64_t bytes = 0;
   std::string sha256{};
   bool generated = false;  ///< made in memory: `sha256` is the hash of the bytes in memory
@@ -51,7 +51,7 @@ class DataLog {
   std::vector<DataRead> reads_;
 };
 
-/// Adds data made in memory, which are these bytes one after the other. Nothing is hashed if there is no log.
+/// Adds data made in memory, the concatenation of these bytes. Nothing is hashed if there is no log.
 void log_generated(const std::string& name, std::initializer_list<Bytes> bytes);
 
 /// A source that reads `source` and, at its end or when it is destroyed, adds what was read from the file `path` to the

@@ -1,4 +1,4 @@
-// Elements as files hold them, and the tensors they become: the step that safetensors, npy and IDX share.
+// Elements as files store them, and the tensors that they become: common to safetensors, npy and IDX.
 #pragma once
 
 #include <bit>
@@ -23,13 +23,13 @@ FileType file_type_of(DType dtype);
 /// Fills the whole span with the next bytes of a file, or throws.
 using FillBytes = std::function<void(std::span<std::byte> to)>;
 
-/// Fills the whole span with the bytes of a file that begin at an offset, or throws.
+/// Fills the whole span with the bytes of a file from an offset on, or throws.
 using ReadAt = std::function<void(int64_t offset, std::span<std::byte> to)>;
 /// The same for bytes in memory, which must outlive it; reading beyond them is an internal error.
 ReadAt reader_of(Bytes bytes);
 
-/// What a file says about a tensor, checked: at most 8 sizes, none negative, and a number of bytes that fits 63 bits
-/// (also where a size of 0 would hide an overflow of the others). `what` names the tensor in messages.
+/// What a file says about a tensor, checked: at most 8 sizes, none negative, and a number of bytes that fits into 63
+/// bits (even if a size of 0 would hide an overflow of the others). `what` names the tensor in messages.
 class Layout {
  public:
   Layout(FileType type, std::span<const int64_t> sizes, std::string_view what, std::string_view file, int64_t offset);
@@ -45,7 +45,7 @@ class Layout {
 };
 
 /// A contiguous CPU tensor of the elements that `fill` delivers. The caller must have compared layout.bytes() with the
-/// size of the file, since this allocates as much. A bool other than 0 and 1 is an Error at `offset`.
+/// size of the file, since this allocates that much. A bool other than 0 and 1 is an Error at `offset`.
 Tensor read_elements(const Layout& layout, std::endian order, const FillBytes& fill, std::string_view what,
                      std::string_view file, int64_t offset);
 

@@ -1,4 +1,4 @@
-// Files: reading, and writing so that a reader sees the old file or the whole new one, never a part.
+// Files: reading, and writing so that a reader sees either the old file or the whole new one, never a part.
 //
 //   AtomicFile file("runs/lra/checkpoint-last");
 //   file.write(bytes);
@@ -18,7 +18,7 @@
 
 namespace bochner {
 
-/// A disk that failed although the request was right: it is full, for example, or broken.
+/// A failure of the disk although the request was right: it is full or broken, for example.
 class DiskError : public Error {
  public:
   using Error::Error;
@@ -27,12 +27,12 @@ class DiskError : public Error {
 /// Throws the message, as a DiskError if the errno comes from a disk, such as ENOSPC, and otherwise as an Error.
 [[noreturn]] void fail_for(int error, const std::string& message);
 
-/// Runs `body`. What std::filesystem throws there becomes such an Error, with the path, the reason and what to do.
+/// Runs `body`. An exception of std::filesystem becomes such an Error, with the path, the reason and what to do.
 void with_named_files(const std::function<void()>& body);
 
-/// Opens a file that programs keep for themselves, with these flags of open(2). An Error where it is a link or has
-/// several names, as writing would then change a file elsewhere, and where it is a pipe or the like. -1 with errno
-/// where it cannot be opened.
+/// Opens a file that programs keep for themselves, with these flags of open(2). An Error if it is a link or has several
+/// names, as writing would then change a file elsewhere, or if it is a pipe or the like. -1 with errno if it cannot be
+/// opened.
 int open_own(const std::filesystem::path& path, int flags);
 
 /// A file open for reading. Errors name it and say why it cannot be read.
@@ -43,9 +43,10 @@ class InputFile final : public ByteSource {
 
   const std::string& name() const override { return name_; }
   size_t read(std::span<std::byte> to) override;
-  /// Bytes of a regular file; 0 for pipes and devices.
+  /// The size of a regular file; 0 for pipes and devices.
   int64_t size() const { return size_; }
-  /// Fills `to` with the bytes from `offset` on; an Error if the file ends before. Leaves read() where it was.
+  /// Fills `to` with the bytes from `offset` on; an Error if the file ends before. Does not move the position of
+  /// read().
   void read_at(int64_t offset, std::span<std::byte> to) const;
 
  private:
@@ -61,12 +62,12 @@ std::vector<std::byte> read_file(const std::filesystem::path& path,
 /// The same as text.
 std::string read_text(const std::filesystem::path& path, int64_t limit = std::numeric_limits<int64_t>::max());
 
-/// What becomes of a symbolic link that a new file is to replace: its target is replaced, as a person who names it
-/// wants, or the link itself, where the program chose the name and somebody else may have put a link there.
+/// How to treat a symbolic link that a new file is to replace: replace its target, as a user who names the link wants,
+/// or the link itself, if the program chose the name and somebody else may have put a link there.
 enum class Links : unsigned char { followed, replaced };
 
 /// A new file that takes the place of `path` at commit(): it is written under a temporary name (`NAME.tmp-PID-N`) in
-/// the same folder, synced, renamed, and the folder synced. Without commit() the temporary file is removed, as are
+/// the same folder, synced, renamed, and the folder is synced. Without commit() the temporary file is removed, as are
 /// those that killed processes left of this file. An existing file keeps its permissions. The folder must exist. A full
 /// disk is a DiskError.
 class AtomicFile final : public ByteSink {
@@ -89,8 +90,8 @@ class AtomicFile final : public ByteSink {
   int64_t written_ = 0;
 };
 
-/// A file of a folder that nobody reads before it is complete, such as one of hundreds of thousands: it is not synced,
-/// and what stood there is lost. A full disk is a DiskError. commit() ends it.
+/// A file in a folder that nobody reads before it is complete, such as one of hundreds of thousands: it is not synced,
+/// and an existing file is lost. A full disk is a DiskError. commit() closes the file.
 class NewFile final : public ByteSink {
  public:
   explicit NewFile(const std::filesystem::path& path);

@@ -12,7 +12,7 @@ namespace bochner {
 class FileLock {
  public:
   /// Creates the file if it is missing, and takes the lock unless another process has it. If the file cannot be
-  /// created, the Error is `WHAT: REASON; ADVICE`. Where the file system has no locks it is held all the same, with a
+  /// created, the Error is `WHAT: REASON; ADVICE`. If the file system has no locks, the lock counts as held, with a
   /// warning.
   FileLock(const std::filesystem::path& path, const std::string& what, const std::string& advice);
   ~FileLock();
@@ -21,7 +21,7 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
 
   bool held() const { return held_; }
-  /// What to tell where nothing keeps two processes apart; empty where the lock does.
+  /// A warning if nothing keeps two processes apart; empty if the lock does.
   const std::string& warning() const { return warning_; }
   /// `process 123`, or `another process`.
   std::string holder() const;

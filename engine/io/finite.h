@@ -1,4 +1,4 @@
-// Weights of files, which must be numbers: a model of others answers, but its answers mean nothing.
+// Weights from files, which must be finite: a model with others gives answers, but they mean nothing.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace bochner {
 
-/// An Error that begins with `file` if a number of the tensor `name` is infinite or none. The tensor is contiguous and
-/// lies on the CPU. Other types than floating ones are always good.
+/// An Error that begins with `file` if an element of the tensor `name` is infinite or NaN. The tensor must be
+/// contiguous and on the CPU. Types that are not floating always pass.
 void require_finite(const Tensor& tensor, const std::string& name, const std::string& file);
 
 }  // namespace bochner

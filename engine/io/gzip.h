@@ -10,8 +10,8 @@
 
 namespace bochner {
 
-/// The unpacked bytes of a gzip source. A wrong magic number, damaged data, a wrong checksum or length, a truncated
-/// file and bytes after the last member (other than zeros) are Errors with the offset in the packed file.
+/// The decompressed bytes of a gzip source. A wrong magic number, damaged data, a wrong checksum or length, a truncated
+/// file and bytes after the last member (other than zeros) are Errors with the offset in the compressed file.
 class GzipSource final : public ByteSource {
  public:
   explicit GzipSource(std::unique_ptr<ByteSource> packed);
@@ -31,7 +31,7 @@ class GzipSource final : public ByteSource {
   std::unique_ptr<State> state_;
 };
 
-/// Packs what is written into one gzip member without name or time, so that equal bytes give equal files.
+/// Compresses what is written into one gzip member without name or time, so that equal bytes give equal files.
 class GzipSink final : public ByteSink {
  public:
   /// `level` 1 (fast) to 9 (small). `packed` must outlive this.
@@ -40,7 +40,7 @@ class GzipSink final : public ByteSink {
 
   using ByteSink::write;
   void write(Bytes bytes) override;
-  /// Ends the member; nothing may be written after it. Without it the packed bytes are truncated.
+  /// Ends the member; nothing may be written after it. Without it, the compressed bytes are truncated.
   void finish();
 
  private:
@@ -52,7 +52,7 @@ class GzipSink final : public ByteSink {
   std::unique_ptr<State> state_;
 };
 
-/// The unpacked bytes of a whole gzip file; more than `limit` bytes are an Error.
+/// The decompressed bytes of a whole gzip file; more than `limit` bytes are an Error.
 std::vector<std::byte> parse_gzip(Bytes packed, std::string_view file, int64_t limit);
 std::vector<std::byte> format_gzip(Bytes bytes, int level = 6);
 

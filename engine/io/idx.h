@@ -17,7 +17,7 @@ namespace bochner {
 Tensor read_idx(const std::filesystem::path& path);
 Tensor parse_idx(Bytes bytes, std::string_view file);
 
-/// Writes u8, i32, f32 or f64 atomically (file.h), packed where the name ends in `.gz`.
+/// Writes u8, i32, f32 or f64 atomically (file.h), compressed if the name ends in `.gz`.
 void write_idx(const std::filesystem::path& path, const Tensor& tensor);
 std::vector<std::byte> format_idx(const Tensor& tensor);
 

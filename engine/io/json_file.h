@@ -1,5 +1,5 @@
-// JSON files of other programs, such as config.json and tokenizer.json: read with bounds, and their members with
-// checks. For source files only, which then include <nlohmann/json.hpp>.
+// JSON files of other programs, such as config.json and tokenizer.json: read with limits, and their members with
+// checks. For source files only, which must also include <nlohmann/json.hpp>.
 //
 //   const nlohmann::json root = read_json_object(path, kLargest);
 //   const JsonMembers config(root, path.string());
@@ -15,34 +15,35 @@
 
 namespace bochner {
 
-/// The object in a file, which may be packed with gzip. More than `limit` bytes, other JSON than an object, depth above
-/// 50, which would overflow the stack of whoever walks through it, and names that come twice within an object are an
-/// Error that names the file.
+/// The object in a file, which may be compressed with gzip. An Error that names the file if it has more than `limit`
+/// bytes, is not a JSON object, is nested deeper than 50, which could overflow the stack of a recursive reader, or has
+/// a name twice in one object.
 nlohmann::json read_json_object(const std::filesystem::path& path, int64_t limit);
 /// The object in a text, with the same errors, which begin with `file`.
 nlohmann::json parse_json_object(std::string_view text, const std::string& file);
-/// Any value, with the same errors, whose members keep their order.
+/// Any value, with the same errors; its members keep their order.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& file);
-/// The value on one line, or on many with `indent` blanks a level. JSON is UTF-8, but names of files may hold any
+/// The value on one line, or on many lines with `indent` blanks per level. JSON is UTF-8, but file names may hold any
 /// bytes: those that are not UTF-8 become U+FFFD.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
-/// What an error of the JSON library says, without its code `[json.exception.KIND.NUMBER] `. It may hold foreign text.
+/// The message of an error of the JSON library, without its code `[json.exception.KIND.NUMBER] `. It may hold untrusted
+/// text.
 std::string_view complaint_of(const std::exception& error);
-/// A value prepared for a message, as shown() (bytes.h) prepares text: one line of ASCII, cut where it is long.
+/// A value prepared for a message, as shown() (bytes.h) prepares text: one line of ASCII, cut if it is long.
 std::string brief(const nlohmann::json& value);
 
-/// The members of an object that are there and not null. Each Error begins with `where`.
+/// The members of an object that are present and not null. Each Error begins with `where`.
 class JsonMembers {
  public:
-  /// `object` must outlive this. `where`: the file, and the place of the object in it.
+  /// `object` must outlive this. `where`: the file, and the object's place in it.
   JsonMembers(const nlohmann::json& object, std::string where);
 
-  /// Null where there is none.
+  /// Null if there is none.
   const nlohmann::json* find(const char* name) const;
   const nlohmann::json& at(const char* name) const;
 
-  // The value, or `otherwise` where there is none. Another type is an Error.
+  // The value, or `otherwise` if there is none. Another type is an Error.
 
   bool flag(const char* name, bool otherwise) const;
   /// An integer from `least` to `most`, `least` not below 0.

@@ -1,4 +1,4 @@
-// What the readers over libarchive share (archive.h, zstd.h): libarchive at work on a ByteSource.
+// Common to the readers that use libarchive (archive.h, zstd.h): runs libarchive on a ByteSource.
 #pragma once
 
 #include <array>
@@ -19,16 +19,16 @@ class LibarchiveInput {
   LibarchiveInput(const LibarchiveInput&) = delete;
   LibarchiveInput& operator=(const LibarchiveInput&) = delete;
 
-  /// Formats and filters are enabled in it before open().
+  /// Enable formats and filters on this before open().
   archive* handle() const { return archive_; }
   const std::string& name() const { return source_->name(); }
   void open();
-  /// Reads what is left of the source, so that a log of it sees all (data_log.h).
+  /// Reads the rest of the source, so that a log of it sees all bytes (data_log.h).
   void drain();
-  /// The number of zeros that end the bytes read so far.
+  /// The number of zeros at the end of the bytes read so far.
   int64_t zeros_at_end() const { return zeros_; }
-  /// Throws what the source threw, followed by `place`; otherwise an Error with libarchive's message, or with
-  /// `otherwise` where it has none.
+  /// Throws what the source threw, with `place` appended; otherwise an Error with libarchive's message, or with
+  /// `otherwise` if there is none.
   [[noreturn]] void refuse(const std::string& place, const char* otherwise);
 
  private:

@@ -8,7 +8,7 @@
 // N bytes of JSON, `{"__metadata__": {string: string}, NAME: {"dtype", "shape", "data_offsets": [begin, end]}, ...}`,
 // padded with spaces; then the row-major elements of the tensors, in any order and without gaps.
 //
-// Files written here also carry hashes among their metadata, which other readers see as strings and may ignore:
+// Files written here also carry hashes in their metadata, which other readers see as strings and may ignore:
 //   bochner.hash                  xxh3_128
 //   bochner.hash.header           hash of everything before the elements, with the 32 digits of this value read as '0'
 //   bochner.hash.tensor.NAME      hash of the bytes of tensor NAME
@@ -33,7 +33,7 @@ class InputFile;
 using TensorMap = std::map<std::string, Tensor>;
 using Metadata = std::map<std::string, std::string>;
 
-/// What a file holds; the metadata are given without the hashes.
+/// The contents of a file; the metadata are without the hashes.
 struct Safetensors {
   TensorMap tensors;
   Metadata metadata;
@@ -45,8 +45,8 @@ Safetensors read_safetensors(const std::filesystem::path& path);
 Safetensors parse_safetensors(Bytes bytes, std::string_view file);
 
 /// Writes atomically (file.h), from any device. Names and strings must be UTF-8; the name `__metadata__` and metadata
-/// beginning with `bochner.hash` are taken. Tensors are ordered by the size of their elements, largest first, then by
-/// name, so that each is aligned.
+/// beginning with `bochner.hash` are reserved. Tensors are ordered by element size, largest first, then by name, so
+/// that each is aligned.
 void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors, const Metadata& metadata = {});
 void write_safetensors(ByteSink& sink, const TensorMap& tensors, const Metadata& metadata = {});
 std::vector<std::byte> format_safetensors(const TensorMap& tensors, const Metadata& metadata = {});
@@ -59,7 +59,7 @@ class SafetensorsFile {
   const std::string& name() const { return name_; }
   /// The metadata without the hashes.
   const Metadata& metadata() const { return metadata_; }
-  /// In the order of their names.
+  /// Sorted by name.
   std::vector<std::string> tensor_names() const;
   bool contains(const std::string& tensor) const { return entries_.contains(tensor); }
   const Shape& shape(const std::string& tensor) const { return entry(tensor).layout.shape(); }

@@ -23,7 +23,7 @@ struct SafetensorsHeader {
 };
 
 /// Parses the header text, which begins at byte 8 of `file`. JSON that is not UTF-8, does not have this form, is nested
-/// deeper or names something twice is an Error with the offset. Offsets and shapes are checked only to be non-negative
+/// deeper or has a duplicate name is an Error with the offset. Offsets and shapes are only checked to be non-negative
 /// integers.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::string_view file);
 

@@ -1,5 +1,5 @@
-// Streams of bytes: sources to read from piece by piece, and sinks to write to. A file, a piece of memory, gzip
-// (gzip.h) and Zstandard (zstd.h) have the same interface, so each format is implemented once.
+// Streams of bytes: sources to read from piece by piece, and sinks to write to. Files, memory, gzip (gzip.h) and
+// Zstandard (zstd.h) have the same interface, so each format is implemented once.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ class ByteSource {
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
 
-  /// Puts the next bytes into `to` and returns their number: at least one, 0 only at the end (or where `to` is empty).
+  /// Puts the next bytes into `to` and returns their number: at least one; 0 only at the end (or if `to` is empty).
   virtual size_t read(std::span<std::byte> to) = 0;
   /// The name for messages.
   virtual const std::string& name() const = 0;
@@ -60,14 +60,14 @@ class MemorySink final : public ByteSink {
   std::vector<std::byte> bytes_;
 };
 
-/// `source` itself, or its unpacked bytes if it begins like a gzip or Zstandard file.
+/// `source` itself, or its decompressed bytes if it begins like a gzip or Zstandard file.
 std::unique_ptr<ByteSource> unpacked(std::unique_ptr<ByteSource> source);
-/// Opens a file at its start and unpacks gzip and Zstandard, whatever the name. What is read is added to the current
-/// DataLog (data_log.h).
+/// Opens a file at its start and decompresses gzip and Zstandard, whatever the name. What is read is added to the
+/// current DataLog (data_log.h).
 std::unique_ptr<ByteSource> open_unpacked(const std::filesystem::path& path);
-/// The next `count` bytes, fewer only at the end. Memory grows with the bytes that are really there, not with `count`.
+/// The next `count` bytes; fewer only at the end. Memory grows with the bytes actually read, not with `count`.
 std::vector<std::byte> read_up_to(ByteSource& source, int64_t count);
-/// All bytes that are left; more than `limit` of them are an Error.
+/// All remaining bytes; more than `limit` of them are an Error.
 std::vector<std::byte> read_all(ByteSource& source, int64_t limit);
 
 }  // namespace bochner

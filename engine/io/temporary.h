@@ -24,7 +24,7 @@ class Temporary {
   Temporary& operator=(const Temporary&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// The file or folder stays.
+  /// The file or folder is kept.
   void keep();
 
  private:
@@ -33,7 +33,7 @@ class Temporary {
   bool removes_ = true;
 };
 
-/// Several of them, such as a folder, those above it and a file within, removed newest first.
+/// Several of these, such as a folder, its parents and a file within, removed newest first.
 class Temporaries {
  public:
   Temporaries() = default;
@@ -43,10 +43,9 @@ class Temporaries {
   Temporaries& operator=(const Temporaries&) = delete;
 
   void add(const std::filesystem::path& path);
-  /// Makes the folder and those above it; only the ones that were missing are added. Returns why that failed, if it
-  /// did.
+  /// Creates the folder and its parents; only those that were missing are added. Returns the reason if that failed.
   std::error_code add_folders(const std::filesystem::path& folder);
-  /// All stay.
+  /// All are kept.
   void keep();
 
  private:
@@ -60,7 +59,7 @@ void remove_temporaries() noexcept;
 /// remove_leftovers() knows the file of a living process, on whichever machine. Returns -1 with errno on failure.
 int open_temporary(const std::filesystem::path& target, std::filesystem::path& path);
 
-/// Removes the files `NAME.tmp-PID-N` in the folder whose process is gone: those of one NAME, or of any if it is empty.
+/// Removes the files `NAME.tmp-PID-N` in the folder whose process is gone: those of one NAME, or all if it is empty.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& name = "");
 
 }  // namespace bochner

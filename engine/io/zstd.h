@@ -1,5 +1,5 @@
-// Zstandard (RFC 8878) over libarchive. Checksums are verified where the file has them, files of several frames are
-// read to their end, and memory stays at the window of the frame, 128 MiB at most.
+// Zstandard (RFC 8878) with libarchive. Checksums are verified if the file has them, files of several frames are read
+// to their end, and memory stays at the window of the frame, 128 MiB at most.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace bochner {
 
 class LibarchiveInput;
 
-/// What a Zstandard source unpacks to. Damaged data, a wrong checksum, a file cut short and bytes after the last frame
-/// are Errors that name the file.
+/// The decompressed bytes of a Zstandard source. Damaged data, a wrong checksum, a truncated file and bytes after the
+/// last frame are Errors that name the file.
 class ZstdSource final : public ByteSource {
  public:
   explicit ZstdSource(std::unique_ptr<ByteSource> packed);
@@ -29,7 +29,7 @@ class ZstdSource final : public ByteSource {
   bool ended_ = false;
 };
 
-/// All that the bytes of a Zstandard file unpack to; more than `limit` bytes are an Error.
+/// All decompressed bytes of a Zstandard file; more than `limit` bytes are an Error.
 std::vector<std::byte> parse_zstd(Bytes packed, std::string_view file, int64_t limit);
 
 }  // namespace bochner

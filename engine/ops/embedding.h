@@ -14,7 +14,7 @@ Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positi
 /// dtable[e, :] = sum of g over the places whose id is e, in an order that depends on the ids alone. Places with the
 /// id `padding`, if any, add nothing. g (..., dim), ids (...).
 Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries, int64_t padding = -1);
-/// dpositions[i, :] = sum_b g[b, i, :], and 0 in the rows of `places` behind them. g (batch, length, dim).
+/// dpositions[i, :] = sum_b g[b, i, :], and 0 in the remaining rows up to `places`. g (batch, length, dim).
 Tensor positions_backward(const Tensor& g, int64_t places);
 
 }  // namespace bochner

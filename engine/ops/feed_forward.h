@@ -1,15 +1,15 @@
-// The feed-forward half of a Transformer block (Vaswani et al., 2017) with its norm in front (Xiong et al., 2020),
-// computed tile by tile of rows:
+// The feed-forward half of a Transformer block (Vaswani et al., 2017) in pre-norm form (Xiong et al., 2020), computed
+// tile by tile of rows:
 //
 //   n = LayerNorm(x),   h = dropout(act(n W1^T + b1)),   y = x + dropout(h W2^T + b2)
 //
-// The (rows x hidden) activations never reach memory: those of one tile stay in the cache, and backward computes them
-// again, unless n W1^T is kept, which saves it one of five products. Backward needs x and two numbers per row. Beyond
-// inputs and outputs it takes memory for a packed copy of the weights and, in backward, for one copy of their gradients
-// for each of a few fixed pieces of rows (at most 64 MB in all).
+// The (rows x hidden) activations are never written to memory: those of one tile stay in the cache, and backward
+// recomputes them, unless n W1^T is kept, which saves backward one of five products. Backward needs x and two numbers
+// per row. Besides inputs and outputs, memory is needed for a packed copy of the weights and, in backward, for one copy
+// of their gradients for each of a few fixed pieces of rows (at most 64 MB in all).
 //
-// It is made for many more rows than `hidden` and for weights that stay in the caches, up to 256 wide. With few rows or
-// large weights one product after the other is faster.
+// It is designed for many more rows than `hidden` and for weights that stay in the caches, up to 256 wide. With few
+// rows or large weights, separate products are faster.
 #pragma once
 
 #include "engine/ops/bias_activation.h"
@@ -18,7 +18,7 @@
 
 namespace bochner {
 
-/// PyTorch's layout. Undefined may be the biases, and gamma and beta together, for a block without norm: n = x.
+/// PyTorch's layout. The biases may be undefined, and so may gamma and beta together, for a block without norm: n = x.
 struct FeedForwardWeights {
   Tensor w1 = {}, b1 = {};       ///< (hidden, dim), (hidden)
   Tensor w2 = {}, b2 = {};       ///< (dim, hidden), (dim)
@@ -52,7 +52,7 @@ struct FeedForwardGradients {
 /// With u = n W1^T + b1, m1 and m2 the dropout masks:
 ///   e = g m2,  db2 = sum e,  dW2 = e^T h,  du = (e W2) m1 act'(u),  db1 = sum du,  dW1 = du^T n,
 ///   dn = du W1,  dx = LayerNorm'(dn) + g
-/// `made` is the result of feed_forward, whose y is not read. Rows are summed within fixed pieces, and these sums are
+/// `made` is the result of feed_forward(), whose y is not read. Rows are summed within fixed pieces, and these sums are
 /// added in order. Without `need_w`, for frozen weights, dW1 and dW2 are not computed.
 FeedForwardGradients feed_forward_backward(const Tensor& g, const Tensor& x, const FeedForwardResult& made,
                                            const FeedForwardWeights& weights, const FeedForwardOptions& options = {},

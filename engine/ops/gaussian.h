@@ -9,8 +9,8 @@
 
 namespace bochner {
 
-/// x (B, H, n, D), y (B, H, m, D), f32 or f64 -> C (B, H, n, m). Where `mask` (bool (B, m), or undefined) is false,
-/// C = 0; y must be finite there. A square norm of 2e30 or more counts as infinitely far: C = 0.
+/// x (B, H, n, D), y (B, H, m, D), f32 or f64 -> C (B, H, n, m). Where `mask` (bool (B, m), or undefined) is false, C =
+/// 0; y must be finite there. A squared norm of 2e30 or more counts as infinitely far: C = 0.
 Tensor gaussian_kernel(const Tensor& x, const Tensor& y, const Tensor& mask);
 
 struct GaussianGradients {

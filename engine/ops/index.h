@@ -1,7 +1,7 @@
-// Elements chosen by index, and their adjoints. Indices are i64 and are checked: one outside [0, size) is an Error that
+// Elements selected by index, and the adjoints. Indices are i64 and are checked: one outside [0, size) is an Error that
 // names its place and value; negative ones do not count from the end.
 //
-// `take` chooses whole slices (rows of an embedding), `gather` one element per place.
+// `take` selects whole slices (rows of an embedding), `gather` one element per place.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Scatter {
   int64_t outer_stride, count_stride, inner_stride;
 };
 
-/// What the kernels of both backends say of an index, id or label outside [0, bound).
+/// The error message of both backends' kernels for an index, id or label outside [0, bound).
 inline std::string out_of_range(const char* op, const std::string& place, int64_t value, int64_t bound) {
   return fmt::format("{}: the index at {} is {}, outside [0, {})", op, place, value, bound);
 }
@@ -27,8 +27,8 @@ inline std::string out_of_range(const char* op, const std::string& place, int64_
 ///   take(table, words)     // (vocabulary, dim), (batch, length) -> (batch, length, dim)
 Tensor take(const Tensor& x, const Tensor& index, int axis = 0);
 
-/// y[p.., i, q..] = x[p.., index[p.., i, q..], q..]: x and index have one rank, and broadcast along all other axes. Any
-/// type.
+/// y[p.., i, q..] = x[p.., index[p.., i, q..], q..]: x and index have the same rank, and broadcast along all other
+/// axes. Any type.
 ///
 ///   gather(x, -1, order)                   // (8, 100), (8, 10) -> (8, 10)
 ///   gather(x, 1, order.unsqueeze(-1))      // (8, 100, 64), (8, 10, 1) -> (8, 10, 64): whole rows, without copies of

@@ -15,7 +15,7 @@ namespace bochner {
 Tensor concat(const std::vector<Tensor>& tensors, int axis);
 /// y[.., t, ..] = x_t[.., ..]: a new axis before `axis` (-1: after the last). Shapes, types and devices must be equal.
 Tensor stack(const std::vector<Tensor>& tensors, int axis = 0);
-/// `before[a]` and `after[a]` elements of `value` at the ends of every axis a; neither is negative.
+/// Adds `before[a]` and `after[a]` elements of `value` at the ends of every axis a; neither is negative.
 Tensor pad(const Tensor& x, const Dims& before, const Dims& after, double value = 0);
 
 }  // namespace bochner

@@ -34,16 +34,16 @@ struct Svd {
 Svd svd(const Tensor& a);
 
 /// The Moore-Penrose inverse (.., n, m) = V diag(1/s) U^T of A (.., m, n), where singular values up to `cutoff` times
-/// the largest count as zero. A negative cutoff chooses max(m, n) times the type's epsilon.
+/// the largest count as zero. A negative cutoff means max(m, n) times the type's epsilon.
 Tensor pinv(const Tensor& a, double cutoff = -1);
 
-/// L (.., n, n), lower triangular with a positive diagonal, such that A = L L^T. A is symmetric and positive definite,
-/// otherwise an Error; only its lower triangle is read.
+/// L (.., n, n), lower triangular with a positive diagonal, such that A = L L^T. An Error unless A is symmetric and
+/// positive definite; only its lower triangle is read.
 Tensor cholesky(const Tensor& a);
 /// X (.., n, r) with L L^T X = B, for L as from cholesky. The batch axes of both broadcast.
 Tensor cholesky_solve(const Tensor& l, const Tensor& b);
-/// X with T X = B, or T^T X = B (transposed). T (.., n, n) is lower or upper triangular; its other triangle counts for
-/// nothing, but must be finite. A zero on the diagonal is an Error. The batch axes of both broadcast.
+/// X with T X = B, or T^T X = B (transposed). T (.., n, n) is lower or upper triangular; its other triangle is ignored,
+/// but must be finite. A zero on the diagonal is an Error. The batch axes of both broadcast.
 Tensor triangular_solve(const Tensor& t, const Tensor& b, bool lower = true, bool transposed = false);
 /// X (.., n, r) with A X = B for any invertible A (.., n, n), by LU with row exchanges; an exactly singular A is an
 /// Error.

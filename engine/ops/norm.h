@@ -2,7 +2,7 @@
 // (Ioffe, Szegedy, ICML 2015), with hand-written backwards. f32 and f64; LayerNorm also bf16, with gamma, beta,
 // statistics and their gradients in f32.
 //
-// Neither keeps its output or the normalised x: backward computes them again from x, mean and rstd.
+// Neither keeps its output or the normalised x: backward recomputes them from x, mean and rstd.
 #pragma once
 
 #include "engine/ops/dropout.h"
@@ -10,7 +10,7 @@
 
 namespace bochner {
 
-/// Of each row of x in LayerNorm, of each column in BatchNorm.
+/// For each row of x in LayerNorm, for each column in BatchNorm.
 struct NormStatistics {
   Tensor mean;
   Tensor rstd;  ///< 1 / sqrt(variance + eps)
@@ -40,9 +40,9 @@ struct ColumnMoments {
   Tensor mean, variance;  ///< (f)
 };
 
-/// BatchNorm1d in training: y = (x - mean) rstd gamma + beta with mean and (biased) variance over the first axis of
-/// x (n, f). What is defined of `running` is updated in place: r += momentum (new - r), with the unbiased variance, as
-/// in PyTorch. n = 1 has no variance and is refused.
+/// BatchNorm1d in training: y = (x - mean) rstd gamma + beta with mean and (biased) variance over the first axis of x
+/// (n, f). The defined tensors of `running` are updated in place: r += momentum (new - r), with the unbiased variance,
+/// as in PyTorch. n = 1 has no variance and is refused.
 NormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, const ColumnMoments& running,
                       double momentum = 0.1, double eps = 1e-5);
 /// With xhat = (x - mean) rstd:  dgamma = sum g xhat,  dbeta = sum g,

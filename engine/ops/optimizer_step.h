@@ -1,9 +1,9 @@
 // One step of an optimizer over many parameters, in place and in one pass over memory. The same pass clips gradients,
-// by a norm (as a factor) or by value, so clipping costs no pass of its own. Small parameters share pieces of work with
+// by a norm (as a factor) or by value, so clipping needs no pass of its own. Small parameters share pieces of work with
 // large ones. f32, f64.
 //
-// Everything that changes from step to step, including the rate and the step count, is read from memory of the
-// parameters' device: the host does not wait, and a step that a card has recorded can be replayed with other numbers.
+// Everything that changes from step to step, including the learning rate and the step count, is read from memory of the
+// parameters' device: the host does not wait, and a step recorded on a GPU can be replayed with other numbers.
 //
 //   const Tensor numbers = numbers_of(step).to(device);
 //   adam_step(numbers, tensors, {.scale = clip_scale(gradients, limit)});
@@ -19,8 +19,8 @@ namespace bochner {
 
 /// How gradients enter a step, and whether the step changes anything.
 struct GradientClip {
-  Tensor scale{};  ///< one f64 on the parameters' device that g is multiplied by first; undefined: 1
-  double limit = std::numeric_limits<double>::infinity();  ///< then cut to [-limit, limit]
+  Tensor scale{};  ///< one f64 on the parameters' device that g is first multiplied by; undefined: 1
+  double limit = std::numeric_limits<double>::infinity();  ///< g is then clipped to [-limit, limit]
   Tensor guard{};  ///< one f64 on that device: if it is not finite, nothing changes; undefined: no check
 };
 
@@ -32,7 +32,7 @@ struct AdamStep {
   int64_t step;    ///< t, counts from 1
 };
 
-/// A parameter, its gradient and its moments: contiguous, of one shape and type.
+/// A parameter, its gradient and its moments: contiguous, of the same shape and type.
 struct AdamTensors {
   Tensor p, g, m, v;
 };
@@ -52,7 +52,7 @@ struct SgdStep {
   bool nesterov;
 };
 
-/// A parameter, its gradient and its velocity; contiguous, of one shape and type.
+/// A parameter, its gradient and its velocity: contiguous, of the same shape and type.
 struct SgdTensors {
   Tensor p, g, u;
 };
@@ -61,12 +61,12 @@ struct SgdTensors {
 void sgd_step(const Tensor& numbers, const std::vector<SgdTensors>& tensors, const GradientClip& clip = {});
 void sgd_step(const SgdStep& step, const std::vector<SgdTensors>& tensors, const GradientClip& clip = {});
 
-/// The numbers of a step that each element's update needs, as the kernels read them: f64, on the CPU.
+/// The numbers of a step that the update of each element needs, as the kernels read them: f64, on the CPU.
 Tensor numbers_of(const AdamStep& step);
 Tensor numbers_of(const SgdStep& step);
 
 /// The sum of the squares of all elements of all tensors, added in fixed order, across pieces in double: one f64 on
-/// their device. At least one tensor. Squares are of the tensors' type: in f32 they hold from about 1e-22 to 1e19.
+/// their device. At least one tensor. Squares are in the tensors' type: in f32 they hold from about 1e-22 to 1e19.
 Tensor sum_of_squares(const std::vector<Tensor>& tensors);
 /// The root of that sum, read by the host; 0 if there are no tensors.
 double global_norm(const std::vector<Tensor>& tensors);
@@ -102,7 +102,7 @@ struct AdamElement {
     p -= rate * m / math::fma(math::sqrt(v), root, eps);
   }
 };
-/// The same of sgd_step.
+/// The same for sgd_step.
 template <class T>
 struct SgdElement {
   static constexpr int64_t kCount = 5;

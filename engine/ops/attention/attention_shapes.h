@@ -16,8 +16,8 @@ void check_attention(const char* op, const Tensor& Q, const Tensor& K, const Ten
 Tensor with_whole_rows(const Tensor& x);
 /// A new tensor of `shape` (B, H, L, E), laid out as (B, L, H, E).
 Tensor attention_output(const Shape& shape, const Tensor& like);
-/// Where the gradients of Q, K and V go. If they have the same shape, they are views of one (B, L, 3, H, D) tensor, as
-/// a joint projection needs.
+/// New tensors for the gradients of Q, K and V. If these have the same shape, the gradients are views of one (B, L, 3,
+/// H, D) tensor, as a joint projection needs.
 AttentionGradients attention_gradients(const Tensor& Q, const Tensor& K, const Tensor& V);
 
 }  // namespace bochner

@@ -1,22 +1,23 @@
 // Softmax attention (Vaswani et al., 2017), streaming: the length x length scores are never written to memory. (On a
-// card, backward in f32 writes dS for some queries at a time, into memory of a fixed size.)
+// GPU, backward in f32 writes dS for some queries at a time, into memory of a fixed size.)
 //
 //   O_i = sum_j P_ij v_j,   P_ij = exp(s_ij - lse_i),   s_ij = scale q_i . k_j,   lse_i = log sum_j exp(s_ij)
 //
-// Keys come in tiles; for each query a running maximum, a running sum and the running O are rescaled whenever the
-// maximum grows (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al.,
-// "FlashAttention", 2022). Backward computes the scores again, from lse:
+// Keys come in tiles; for each query, a running sum and the running O are rescaled whenever the running maximum grows
+// (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022).
+// Backward recomputes the scores from lse:
 //
 //   dV_j = sum_i P_ij dO_i,   dS_ij = P_ij (dO_i . v_j - dO_i . O_i),   dQ = scale dS K,   dK = scale dS^T Q
 //
 // With dropout (engine/ops/dropout.h), P_ij is multiplied by the factor of element ((b H + h) Lq + i) Lk + j in O, but
 // not in lse; backward draws the factor again.
 //
-// Of slices of sequences (engine/comm/sequence_slices.h) each call has the queries and keys of one. The keys and values
-// of each slice go round to the others (ring attention: Liu et al., 2023), in backward again, and then the parts of dK
-// and dV that belong to them. Every query takes in the keys of slice 0, 1, 2, ... in this order, and causal those of
-// later slices do not come. So slices that begin at multiples of 64 tokens have the whole's O, lse and dQ bit for bit,
-// if no key is hidden but at the end; dK and dV are added slice by slice, and have those of the whole up to rounding.
+// If sequences are cut into slices (engine/comm/sequence_slices.h), each call has the queries and keys of one slice.
+// The keys and values of each slice are passed round a ring to the others (ring attention: Liu et al., 2023); in
+// backward this is done again, and the parts of dK and dV are then passed to the slice that they belong to. Every query
+// takes in the keys of slices 0, 1, 2, ... in this order; in the causal form, those of later slices do not come. So
+// slices that begin at multiples of 64 tokens have O, lse and dQ of the whole bit for bit, if hidden keys are only at
+// the end; dK and dV are added slice by slice, and equal those of the whole up to rounding.
 #pragma once
 
 #include "engine/ops/attention/attention_shapes.h"

@@ -1,4 +1,4 @@
-// Feature maps phi with E[phi(q) . phi(k)] = kernel(q, k): what a kernel attention applies to u = Omega x. This is
+// Feature maps phi with E[phi(q) . phi(k)] = kernel(q, k): what a kernel attention applies to u = Omega x. They are
 // plain data, read by the composition (autograd/fused/kernel_attention.cpp) and by the streaming kernels of both
 // backends.
 #pragma once
@@ -8,7 +8,7 @@
 namespace bochner {
 
 // X(name, op, text): the functions f of elementwise features; `op` computes numbers (functions.h, unary.h), `text` is f
-// of a Variable u. Mechanisms are listed in this order.
+// applied to a Variable u. Mechanisms are listed in this order.
 // clang-format off
 #define BOCHNER_FEATURE_FUNCTIONS(X)           \
   X(elu_plus_one, EluPlusOne, elu(u) + 1)      \
@@ -38,10 +38,10 @@ struct FeatureMap {
   Kind kind = Kind::positive;
   Function function = Function::relu;  ///< of the elementwise kind
   double norm_factor = 0.5;            ///< c: 1/2 for the softmax kernel (PERF), 1 for KL's Gaussian one
-  /// Added to each feature: to a shifted exponential after its shift, so that it is a share of the largest one. No
-  /// gradient flows through the shift: with this eps > 0 derivatives are those of a constant shift.
+  /// Added to each feature; to a shifted exponential after its shift, so that it is relative to the largest one. No
+  /// gradient flows through the shift: with this eps > 0, derivatives are those of a constant shift.
   double eps = 1e-6;
-  /// eps is added before the shift: exp(u - c |x|^2) + eps. The shift then cancels exactly, also in derivatives.
+  /// eps is added before the shift: exp(u - c |x|^2) + eps. The shift then cancels exactly, even in derivatives.
   bool absolute_eps = false;
   double constant = 0;  ///< s: one more feature of this value, which adds s^2 to the kernel (KL as released)
 
@@ -54,7 +54,7 @@ struct FeatureMap {
     const bool pairs = kind == Kind::trigonometric || kind == Kind::hyperbolic || kind == Kind::softmax_trigonometric;
     return (pairs ? 2 : 1) * frequencies + (constant != 0 ? 1 : 0);
   }
-  /// n: phi as an estimate of the kernel is over sqrt(n), for M = `frequencies` rows of Omega.
+  /// n for M = `frequencies` rows of Omega: the estimate of the kernel is phi over sqrt(n).
   int64_t draws(int64_t frequencies) const { return (kind == Kind::hyperbolic ? 2 : 1) * frequencies; }
 };
 

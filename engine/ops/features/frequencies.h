@@ -11,7 +11,7 @@
 namespace bochner {
 
 /// FastFood (KL Eq. 6) without its diagonals: Omega = S H G Pi H B in each of several blocks of P rows. P is a power of
-/// two, at least the size of x, which is padded with zeros. It costs O(M log P) for a token.
+/// two, at least the size of x, which is padded with zeros. It costs O(M log P) per token.
 struct FastFoodRows {
   Tensor permutation;  ///< Pi, i64 (blocks, P), on the CPU: the row of H B x that each block's Pi puts at i
   int64_t count = 0;   ///< M: number of rows used, 0 < M <= blocks P

@@ -1,5 +1,5 @@
-// The functions f of elementwise features, phi(x) = f(u) + eps, and the one visitor of them. The list is in
-// feature_map.h: to add a function, put a line there.
+// The functions f of elementwise features, phi(x) = f(u) + eps, and their visitor. The list is in feature_map.h: to add
+// a function, add a line there.
 #pragma once
 
 #include "engine/ops/features/feature_map.h"
