@@ -1,4 +1,4 @@
-// The CPU's memory: one large reservation of addresses, of which pages are touched from the bottom up.
+// The CPU's memory: one large reservation of addresses, whose pages are touched from the bottom up.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace bochner::cpu {
 
 /// Best fit with splitting and merging. Freed blocks are kept for reuse, so a training step in steady state causes no
-/// page faults. Low addresses are preferred, so the pages ever touched stay close to the peak in use.
+/// page faults. Low addresses are preferred, so the number of pages ever touched stays close to the peak in use.
 class Arena : public Allocator {
  public:
   Arena();

@@ -1,8 +1,8 @@
-// What the attention kernels share: tiles of 64 tokens, kept in the L1 and L2 caches.
+// Common to the attention kernels: tiles of 64 tokens, kept in the L1 and L2 caches.
 //
 // A tile is transposed, features x tokens, with tokens in the lanes of vectors. So sums and maxima over features run
-// down the columns, a factor for each token is a vector, every product has 64 columns whatever the head's size, and A^T
-// is free (engine/cpu/parts/tile_product.h).
+// down the columns, a factor per token is a vector, every product has 64 columns whatever the head's size, and A^T is
+// free (engine/cpu/parts/tile_product.h).
 #pragma once
 
 #include <algorithm>
@@ -19,22 +19,22 @@
 
 namespace bochner::cpu {
 
-/// Tokens of a tile, and the row stride of every transposed tile.
+/// The tokens in a tile, and the row stride of every transposed tile.
 inline constexpr int64_t kTile = 64;
 
 inline constexpr double kLog2E = 1.44269504088896340736;
 inline constexpr double kLn2 = 0.69314718055994530942;
 
-/// The running maximum, of scores or of exponents, before any key is seen; finite, so that subtracting it from a hidden
+/// The running maximum of scores or exponents before any key is seen; finite, so that subtracting it from a hidden
 /// score of -inf gives -inf.
 template <class T>
 inline constexpr T kNothing = std::numeric_limits<T>::lowest() / 4;
 
-/// How far scores or exponents may exceed the shift in use, in powers of two, before sums are rescaled: a factor of 2^8
-/// harms no sum, and most tiles then need no rescaling.
+/// How far scores or exponents may exceed the current shift, in powers of two, before sums are rescaled: a factor of
+/// 2^8 harms no sum, and most tiles then need no rescaling.
 inline constexpr int kSlack = 8;
 
-/// Scratch memory from the caching allocator, which asks the system for nothing in steady state.
+/// Scratch memory from the caching allocator, which requests nothing from the system in steady state.
 template <class T>
 class Buffer {
  public:
@@ -67,7 +67,7 @@ struct KeyList {
   int64_t count;
 
   int64_t operator[](int64_t i) const { return positions == nullptr ? i : positions[i]; }
-  /// How many real keys lie before `position`.
+  /// The number of real keys before `position`.
   int64_t before(int64_t position) const {
     if (positions == nullptr) return std::clamp<int64_t>(position, 0, count);
     return std::lower_bound(positions, positions + count, static_cast<int32_t>(position)) - positions;
@@ -102,15 +102,15 @@ class KeyLists {
   Buffer<int64_t> counts_;
 };
 
-/// How many pieces each of `heads` equal jobs is cut into: about 32 in all, at most `most` for one job, whatever the
-/// number of threads.
+/// The number of pieces into which each of `heads` equal jobs is cut: about 32 in all, at most `most` per job, whatever
+/// the number of threads.
 inline int64_t pieces_per_head(int64_t heads, int64_t most) {
   return std::clamp<int64_t>((32 + heads - 1) / std::max<int64_t>(heads, 1), 1, std::max<int64_t>(most, 1));
 }
 
 inline int64_t tiles_of(int64_t length) { return ceil_div(length, kTile); }
 
-/// How many columns are computed of a tile with `count` tokens: whole vectors.
+/// The number of columns computed for a tile with `count` tokens: whole vectors.
 template <class T>
 int64_t columns_of(int64_t count) {
   return round_up(count, kLanes<T>);
@@ -146,8 +146,8 @@ inline void down_columns(int64_t rows, int64_t columns, const Begin& begin, cons
   for (; i < columns; i += kLanes<T>) detail::walk_rows<1, T>(rows, i, begin, body, end);
 }
 
-/// The same two rows at a time: body(state, row, column, two) for rows 0, 2, ..., where `two`, known to the compiler,
-/// is false if the next row is not there.
+/// The same, two rows at a time: body(state, row, column, two) for rows 0, 2, ..., where `two`, known at compile time,
+/// is false if there is no next row.
 template <class T, class Begin, class Body, class End>
 inline void down_row_pairs(int64_t rows, int64_t columns, const Begin& begin, const Body& body, const End& end) {
   constexpr int kAtOnce = 4;
@@ -255,7 +255,7 @@ inline void store_part(S* to, const Vector<ComputeType<S>>& value, int64_t count
 
 }  // namespace detail
 
-/// Asks for the tile behind this one, whose tokens lie a stride apart, where no prefetcher finds them.
+/// Prefetches the tile after this one, whose tokens lie a stride apart, where hardware prefetchers do not find them.
 template <class S>
 void prefetch_next(Rows<const S> tile, int64_t count, int64_t dim) {
   constexpr auto kLine = static_cast<int64_t>(64 / sizeof(S));
@@ -295,7 +295,7 @@ void load_transposed(Rows<const S> from, int64_t count, int64_t dim, ComputeType
   prefetch_next(from, count, dim);  // not between the loads, which would have to wait for it
 }
 
-/// to (count x dim) = (from diag(factors))^T, from (dim x kTile); a factor for each token.
+/// to (count x dim) = (from diag(factors))^T, from (dim x kTile); one factor per token.
 template <class S>
 void store_transposed(const ComputeType<S>* from, const ComputeType<S>* factors, int64_t count, int64_t dim,
                       Rows<S> to) {
@@ -341,7 +341,7 @@ void gather_rows(Rows<const S> from, const KeyList& list, int64_t first, int64_t
   }
 }
 
-/// Rows first, first + 1, ... of the list, in place if they follow one another in memory, otherwise copied to `scratch`
+/// Rows first, first + 1, ... of the list, in place if they are consecutive in memory, otherwise copied to `scratch`
 /// (count x dim).
 template <class S>
 Rows<const S> gathered(Rows<const S> from, const KeyList& list, int64_t first, int64_t count, int64_t dim, S* scratch) {
@@ -351,7 +351,7 @@ Rows<const S> gathered(Rows<const S> from, const KeyList& list, int64_t first, i
   return {scratch, dim};
 }
 
-/// store_transposed into rows of a list; `scratch` holds kTile x dim.
+/// store_transposed() into the rows of a list; `scratch` holds kTile x dim.
 template <class S>
 void store_transposed(const ComputeType<S>* from, const ComputeType<S>* factors, const KeyList& list, int64_t first,
                       int64_t count, int64_t dim, S* scratch, Rows<S> to) {

@@ -47,7 +47,7 @@ class Chunk {
   /// Is the key hidden from the first `hidden` queries of the chunk?
   int64_t hidden(int64_t key) const { return std::clamp<int64_t>(list_[first_key_ + key] - begin_, 0, count_); }
 
-  /// Takes the tokens from `begin` on, at most to `end`, and computes the keys' features. Raises the shift r and the
+  /// Loads the tokens from `begin` on, at most up to `end`, and computes the keys' features. Raises the shift r and the
   /// largest exponent to those of the chunk, and returns the factor for S and z.
   T load_keys(int64_t begin, int64_t end, T& shift, T& largest) {
     begin_ = begin;
@@ -122,7 +122,7 @@ class Chunk {
   }
 
  private:
-  /// Finds m_i, and ends the chunk where it rises too far.
+  /// Finds m_i, and ends the chunk if it rises too far.
   T follow_exponents(T& shift, T& largest) {
     alignas(64) T top[kTile];
     keys_.key_exponents(top);

@@ -1,12 +1,12 @@
 // FastFood (Le, Sarlos, Smola, ICML 2013; KL Eq. 6) on a transposed tile of tokens: u = S H G Pi H B x in each block,
-// by Walsh-Hadamard transforms down the columns. This takes O(M log D) for a token, a dense Omega O(M D).
+// by Walsh-Hadamard transforms down the columns. This takes O(M log D) per token; a dense Omega takes O(M D).
 #pragma once
 
 #include "engine/cpu/attention/attention_tile.h"
 
 namespace bochner::cpu {
 
-/// The factors of a head's FastFood; see FastFoodRows.
+/// The FastFood factors of a head; see FastFoodRows.
 template <class T>
 struct FastFood {
   const T* diagonals;          ///< (blocks, 3, size): S, G and B of each block

@@ -3,7 +3,7 @@
 //   X^T (dim x kTile)  ->  U = Omega X^T (frequencies x kTile)  ->  F = phi (features x kTile)
 //
 // and back from dF to dX^T and dOmega. Exponentials are powers of two. If the map has exponentials of u, X^T is scaled
-// so that U is a logarithm to base 2; exponents and shifts always are such logarithms.
+// so that U is a logarithm to base 2; exponents and shifts are always logarithms to base 2.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ template <class S>
 class FeatureTile {
  public:
   using T = ComputeType<S>;
-  /// Omega is (frequencies x dim), contiguous, or null for U = X^T. Tokens are multiplied by `scale` first. `shifts`
-  /// tells whether exponents are shifted, `sides` what F is in products.
+  /// Omega is (frequencies x dim), contiguous, or null for U = X^T. Tokens are first multiplied by `scale`. `shifts`
+  /// says whether exponents are shifted, `sides` which factors of products F is.
   FeatureTile(const FeatureMap& map, const T* Omega, int64_t frequencies, int64_t dim, double scale, bool shifts,
               Sides sides);
   /// The same with FastFood in place of Omega; the gradient is then that of its diagonals.
@@ -32,7 +32,7 @@ class FeatureTile {
   /// Columns that hold tokens, rounded up to whole vectors; the others are 0 in keys' features.
   int64_t columns() const { return columns_; }
   T* F() const { return F_; }
-  /// F as A (features x tokens), or as B, if the constructor was told so; tokens that are not there count as 0.
+  /// F as A (features x tokens) or as B, if the constructor was asked for it; tokens that do not exist count as 0.
   Left<S> left() const { return F_factor_.left(); }
   Right<S> right() const { return F_factor_.right(); }
 
@@ -47,15 +47,15 @@ class FeatureTile {
   void query_features();
   /// The largest exponent of each token, as a key (kTile).
   void key_exponents(T* top) const;
-  /// F of keys, all under one shift (0 where the map has no exponents), with or without the eps that is added to
+  /// F of keys, all with the same shift (0 if the map has no exponents), with or without the eps that is added to
   /// exponentials.
   void key_features(T shift, bool with_eps = true);
 
-  /// Room for dF (features x kTile), for `backward`.
+  /// Memory for dF (features x kTile), for `backward`.
   T* dF() const { return dF_; }
-  /// Turns dF, to which z weights^T is added first (z (features), weights (kTile)), into dX^T (dim x kTile), the
-  /// gradient by scale x, which is valid until dF or the tile changes. Adds the gradient by Omega, divided by scale, to
-  /// dOmega unless that is null. Overwrites dF.
+  /// Adds z weights^T (z (features), weights (kTile)) to dF and turns it into dX^T (dim x kTile), the gradient by scale
+  /// x, which is valid until dF or the tile changes. Adds the gradient by Omega, divided by scale, to dOmega unless
+  /// that is null. Overwrites dF.
   const T* backward(const T* z, const T* weights, T* dOmega);
 
  private:
@@ -84,7 +84,7 @@ class FeatureTile {
   T scale_;
   int64_t count_ = 0;
   int64_t columns_ = 0;
-  Rows<const S> x_{};  ///< the tokens as they came, or gathered
+  Rows<const S> x_{};  ///< the original tokens, or gathered ones
   Buffer<S> gathered_;
   Buffer<T> Xt_;
   Buffer<T> dXt_;

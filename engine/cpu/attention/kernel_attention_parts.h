@@ -1,4 +1,4 @@
-// What the bidirectional and the causal kernel attention share.
+// Common to the bidirectional and the causal kernel attention.
 #pragma once
 
 #include "engine/cpu/attention/attention_tile.h"
@@ -19,7 +19,7 @@ const T* values_of(const Frequencies& Omega, int64_t h) {
   return values.data<T>() + (values.size(0) == 1 ? 0 : h) * values.size(1) * values.size(2);
 }
 
-/// The tile of a head's queries or keys, of tokens stored as S, whose features are factors of products as `sides` says.
+/// A tile of a head's queries or keys, stored as S, whose features are factors of products as `sides` says.
 template <class S, class T = ComputeType<S>>
 FeatureTile<S> feature_tile(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes,
                             const Frequencies& Omega, int64_t h, Sides sides = Sides::none) {
@@ -31,7 +31,7 @@ FeatureTile<S> feature_tile(const KernelAttentionSpec& spec, const KernelAttenti
   return {spec.map, values_of<T>(Omega, h), sizes.frequencies, sizes.dim, spec.scale, spec.shifts(), sides};
 }
 
-/// One state of a result.
+/// One state in a result.
 template <class T>
 struct KernelState {
   T* S;       ///< (features, value_dim), relative to the shift
@@ -55,15 +55,15 @@ KernelState<T> state_of(const Tensor& states, const KernelAttentionSizes& sizes,
   return {states.data<T>() + (head * states.size(2) + index) * states.size(3), sizes};
 }
 
-/// X^T of a tile of tokens X (count x dim) as the right factor of products: packed from the rows where products take
-/// bf16, otherwise transposed first. S is the type of the activations.
+/// X^T of a tile of tokens X (count x dim) as the right factor of products: packed from the rows if products take bf16,
+/// otherwise transposed first. S is the type of the activations.
 template <class S>
 class TransposedTokens {
  public:
   using T = ComputeType<S>;
   explicit TransposedTokens(int64_t dim) : dim_(dim), factor_(kTile, dim), transposed_(kPacks ? 1 : dim * kTile) {}
 
-  /// Of `count` <= kTile tokens, stored as S or T; columns from count to the next whole vector are 0. Valid until the
+  /// For `count` <= kTile tokens, stored as S or T; columns from count to the next whole vector are 0. Valid until the
   /// next call.
   template <class E>
   Right<S> load(Rows<const E> from, int64_t count) const {
@@ -123,7 +123,7 @@ void OutputGradient<S>::read(Rows<const S> dO, Rows<const S> O, const T* denomin
   std::fill(g_ + count, g_ + kTile, T(0));
 }
 
-/// dOmega from parts (batch, heads, pieces, M, D), summed in this order over pieces, batch and, where the heads share
+/// dOmega from parts (batch, heads, pieces, M, D), summed in this order over pieces, batch and, if the heads share
 /// Omega, heads.
 template <class T>
 void reduce_omega(const T* parts, const KernelAttentionSizes& sizes, int64_t pieces, double scale,

@@ -1,6 +1,6 @@
-// What softmax attention does with a tile of scores, which is held as S^T, keys x queries: the softmax runs down
+// The operations of softmax attention on a tile of scores, which is held as S^T, keys x queries: the softmax runs down
 // columns, S^T = K Q^T takes Q^T, transposed once for 64 queries, and O^T += V^T P^T and dQ^T += K^T dS^T take V and K
-// as they are stored. Scores are in units of log 2.
+// as stored. Scores are in units of log 2.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace bochner::cpu {
 
 /// The real keys or values of one head as left factors of products, tile by tile: x (n x dim) and x^T (dim x n). They
-/// are copied without gaps if there are enough queries to make the copy pay.
+/// are copied without gaps if there are enough queries for the copy to pay off.
 template <class S>
 class TileRows {
  public:
@@ -31,7 +31,7 @@ class TileRows {
   Buffer<S> copy_;
   Rows<const S> rows_;
 };
-/// In bf16 both are packed, if they are asked for.
+/// In bf16, both are packed if they are requested.
 template <>
 class TileRows<bfloat16> {
  public:
@@ -66,7 +66,7 @@ void hide_future(const KeyList& list, int64_t first_key, int64_t count, int64_t 
   }
 }
 
-/// P^T = 2^(S^T - shift) times the factors of dropout, if there are any; sums += the column sums without them.
+/// P^T = 2^(S^T - shift) times the dropout factors, if there are any; sums += the column sums without these factors.
 template <class S>
 void exponentials(const ComputeType<S>* St, int64_t rows, int64_t columns, const ComputeType<S>* shift,
                   const ComputeType<S>* dropout, ComputeType<S>* sums, WrittenTile<S>& Pt) {
@@ -127,7 +127,7 @@ void follow_maxima(const T* top, int64_t columns, int64_t value_dim, T* shift, T
 template <class T>
 class DropoutTile {
  public:
-  /// Of scores (batch, heads, queries, keys), where these keys begin at number `first_key`.
+  /// For scores (batch, heads, queries, keys), where these keys begin at number `first_key`.
   DropoutTile(const Dropout& drop, int64_t queries, int64_t keys, int64_t first_key)
       : drop_(drop),
         queries_(queries),
@@ -139,7 +139,7 @@ class DropoutTile {
 
   bool active() const { return drop_.active(); }
 
-  /// For the queries of head number `head` from `query` on, and the keys of the list from number `first` on.
+  /// For the queries of head number `head` from `query` on, and the keys in the list from number `first` on.
   const T* draw(int64_t head, int64_t query, int64_t queries, const KeyList& list, int64_t first, int64_t count) {
     const int64_t begin = list[first];
     const int64_t span = list[first + count - 1] + 1 - begin;
@@ -167,8 +167,8 @@ class DropoutTile {
   DropoutWindow<T> window_;
 };
 
-/// One tile of P^T and dS^T from S^T and dP^T:  P = 2^(S - lse),  dS = P (dP - delta); dP and the P that is written
-/// times the factors of dropout, if there are any.
+/// One tile of P^T and dS^T from S^T and dP^T:  P = 2^(S - lse),  dS = P (dP - delta); dP, and the P that is written,
+/// are multiplied by the dropout factors, if there are any.
 template <class S>
 void score_gradients(const ComputeType<S>* St, const ComputeType<S>* dPt, int64_t rows, int64_t columns,
                      const ComputeType<S>* lse, const ComputeType<S>* delta, const ComputeType<S>* dropout,

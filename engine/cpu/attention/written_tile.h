@@ -1,5 +1,5 @@
-// A tile of numbers that is computed to be a factor of products, written where they read it: in bf16 at its place in
-// the packed factors, which then need no packing of their own.
+// A tile of numbers that is computed as a factor of products and written where they read it: in bf16, at its place in
+// the packed factors, which then need no separate packing.
 //
 //   WrittenTile<S> dS(rows, plain);
 //   const auto place = dS.begin(Sides::both, rows, columns);
@@ -14,10 +14,10 @@
 
 namespace bochner::cpu {
 
-/// The factors of products that a tile is.
+/// Which factors of products a tile is.
 enum class Sides : uint8_t { none, left, right, both };
 
-/// f32 and f64 are read as A and B where they lie.
+/// f32 and f64 are read as A and B in place.
 template <class S>
 class WrittenTile {
  public:
@@ -34,7 +34,7 @@ class WrittenTile {
   };
   /// For a tile of this size; what was written before is forgotten.
   Place begin(Sides, int64_t, int64_t, bool = false) { return place_; }
-  /// For a tile that lies in `plain` already.
+  /// For a tile that is already in `plain`.
   void pack(Sides, int64_t, int64_t) {}
   Left<S> left() const { return {place_.plain, {kTile, 1}}; }
   Right<S> right() const { return {place_.plain, kTile}; }
@@ -72,7 +72,7 @@ class WrittenTile<bfloat16> {
       }
     }
   };
-  /// In `plain`, too, where `keeps`.
+  /// Also in `plain`, if `keeps`.
   Place begin(Sides sides, int64_t rows, int64_t columns, bool keeps = false) {
     bfloat16* const left = sides == Sides::left || sides == Sides::both ? static_cast<bfloat16*>(left_) : nullptr;
     bfloat16* const right = sides == Sides::right || sides == Sides::both ? static_cast<bfloat16*>(right_) : nullptr;

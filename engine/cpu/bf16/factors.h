@@ -1,6 +1,6 @@
-// Products of tiles in kernels that serve f32, f64 and bf16 alike: S is the type of the activations in memory, T that
-// of the sums. For f32 and f64, factors are read where they lie (tile_product.h); for bf16 they are rounded and packed
-// first, once for all products that they take part in.
+// Products of tiles in kernels for f32, f64 and bf16 alike: S is the type of the activations in memory, T that of the
+// sums. For f32 and f64, factors are read in place (tile_product.h); for bf16 they are first rounded and packed, once
+// for all products in which they are used.
 //
 //   Factor<S> n(64, dim), w(outputs, dim);              // room for the packed ones
 //   const Left<S> left = n.left(rows, dim, x, {stride, 1});
@@ -34,11 +34,11 @@ struct Right<bfloat16> {
   const bfloat16* data;  ///< packed
 };
 
-/// Room for a packed factor; for f32 and f64 there is none, and the factor is what it is made from.
+/// Memory for a packed factor; f32 and f64 need none, as the factor is what it is made from.
 template <class S>
 class Factor {
  public:
-  /// Of at most `lines` rows of A or columns of B.
+  /// For at most `lines` rows of A or columns of B.
   Factor(int64_t lines, int64_t depth) {
     if constexpr (kPacks) memory_ = Tensor::empty({packed_size(lines, depth)}, DType::bf16);
   }
@@ -68,14 +68,14 @@ class Factor {
   Tensor memory_;
 };
 
-/// Whether factors may be read where they lie in rows of `width` numbers: bf16 is packed anyway, and longer rows of
-/// other types are better copied to `padded` ones (pack.h).
+/// Whether factors may be read in place in rows of `width` numbers: bf16 is packed anyway, and longer rows of other
+/// types are better copied to `padded` ones (pack.h).
 template <class S>
 constexpr bool reads_in_place(int64_t width) {
   return std::is_same_v<S, bfloat16> || width * static_cast<int64_t>(sizeof(S)) <= 768;
 }
 
-/// C = A B, or C += A B where `accumulate`.
+/// C = A B, or C += A B if `accumulate`.
 template <class S>
 void multiply(int64_t rows, int64_t cols, int64_t depth, Left<S> a, Right<S> b, ComputeType<S>* c, int64_t ldc,
               bool accumulate = false) {
@@ -86,7 +86,7 @@ void multiply(int64_t rows, int64_t cols, int64_t depth, Left<S> a, Right<S> b, 
   }
 }
 
-/// C = A B of factors that take part in no other product, with room for both: `lines` rows and columns, and `depth`.
+/// C = A B for factors that are used in no other product, with memory for both: `lines` rows and columns, and `depth`.
 template <class S>
 class TileProduct {
  public:
@@ -103,7 +103,7 @@ class TileProduct {
   Factor<S> left_, right_;
 };
 
-/// to[i] = from[i], converted if it must be; nothing if they are the same place.
+/// to[i] = from[i], converted if necessary; does nothing if they are the same place.
 template <class To, class From>
 void move_row(int64_t count, const From* from, To* to) {
   if constexpr (std::is_same_v<To, From>) {

@@ -96,7 +96,7 @@ struct GeluActivation {
 
 /// (1 + tanh u) / 2 = s with s = 1 / (1 + e^-2u) and u = sqrt(2/pi) (x + 0.044715 x^3), so
 ///   y = x s,  y' = s + x s (1 - s) 2 u'
-/// In u, x is clamped where s is 0 or 1 already, so that nothing overflows.
+/// In u, x is clamped where s is already 0 or 1, so that nothing overflows.
 struct GeluTanhActivation {
   template <class T>
   struct Gate {

@@ -8,12 +8,12 @@
 
 namespace bochner::cpu {
 
-/// Call it before any routine of OpenBLAS, in the same thread, so that OpenBLAS starts no threads of its own.
+/// Call this before any routine of OpenBLAS, in the same thread, so that OpenBLAS starts no threads of its own.
 void use_one_blas_thread();
 
 /// The kernels that OpenBLAS chose, e.g. `Zen`.
 std::string blas_core();
-/// The best ones for this CPU among `Haswell`, `SkylakeX` and `Cooperlake`; empty for lesser CPUs.
+/// The best one for this CPU among `Haswell`, `SkylakeX` and `Cooperlake`; empty for older CPUs.
 std::string best_blas_core();
 /// The library's own description of its build.
 std::string blas_config();

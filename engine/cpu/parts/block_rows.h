@@ -1,5 +1,5 @@
-// What the fused blocks of a Transformer (linear, feed_forward) share: they walk tiles of rows, keep intermediate
-// values in scratch memory, drop rows as they go and sum the gradients of weights piece by piece.
+// Common to the fused blocks of a Transformer (linear, feed_forward): they walk tiles of rows, keep intermediate values
+// in scratch memory, apply dropout on the way and sum the gradients of weights piece by piece.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ void for_each_masked_run(const Dropout& drop, DropoutWindow<T>& window, int64_t 
   }
 }
 
-/// A row of y = s + shift, and plus `kept` unless that is null, where nothing is dropped.
+/// A row of y = s + shift, plus `kept` unless that is null, without dropout.
 template <class T, class S>
 void finish_row(int64_t width, const T* s, const T* shift, const S* kept, S* y) {
   if (kept == nullptr) {
@@ -75,9 +75,9 @@ void finish_row(int64_t width, const T* s, const T* shift, const S* kept, S* y) 
   }
 }
 
-/// The rows of one piece of a backward pass, each with `size` sums of weight gradients: a multiple of `tile`, enough
-/// rows to be worth the sums, at most 32 pieces and 64 MB of sums, or half of it where S, the type of activations, is
-/// bf16, so that sums remain the same share of a step's memory.
+/// The number of rows in one piece of a backward pass, each piece with `size` sums of weight gradients: a multiple of
+/// `tile`, enough rows to be worth the sums, at most 32 pieces and 64 MB of sums; half of that if S, the type of
+/// activations, is bf16, so that the sums keep the same share of a step's memory.
 template <class S>
 int64_t rows_per_gradient(int64_t rows, int64_t size, int64_t tile) {
   constexpr int64_t kBytes = int64_t{std::is_same_v<S, bfloat16> ? 32 : 64} << 20;

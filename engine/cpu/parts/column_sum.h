@@ -1,4 +1,4 @@
-// Sums over rows, column by column, in an order that follows from the shape alone.
+// Sums over rows, column by column, in an order that depends only on the shape.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace bochner::cpu {
 
-/// The rows of one piece of parallel work over (rows, columns): enough elements to make up for the cost of starting it,
-/// and at most 64 pieces, so that the partial results of pieces are small beside the input.
+/// The number of rows in one piece of parallel work over (rows, columns): enough elements to make up for the cost of
+/// starting it, and at most 64 pieces, so that the partial results of pieces are small compared with the input.
 inline int64_t rows_per_piece(int64_t rows, int64_t columns) {
   return std::max<int64_t>({1, ceil_div(rows, 64), 16384 / std::max<int64_t>(1, columns)});
 }

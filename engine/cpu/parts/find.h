@@ -7,7 +7,7 @@
 
 namespace bochner::cpu {
 
-/// The lowest i in [0, count) with is(i), or count. It is fastest if there is none, since that search vectorises.
+/// The lowest i in [0, count) with is(i), or count. It is fastest if there is none, since that search is vectorised.
 template <class Predicate>
 int64_t first_where(int64_t count, const Predicate& is) {
   constexpr int64_t kGrain = 16384;

@@ -1,15 +1,15 @@
-// Loops along a row in whole vectors and then element by element, with one body for both: it gets the type to compute
-// in, first Vector<T> and T for the rest.
+// Loops along a row in whole vectors and then element by element, with one body for both: its type parameter is first
+// Vector<T> and then, for the rest, T.
 //
 //   for_lanes<T>(n, [&]<class V>(TypeTag<V>, int64_t i) { store(y + i, load<V>(x + i) * scale); });
 //   const T total = sum_lanes<T>(n, [&]<class V>(TypeTag<V>, int64_t i) { return load<V>(x + i); });
 //
-// The order of a sum depends on its length alone, so equal rows give equal bits wherever they are. lane_sum does the
+// The order of a sum depends only on its length, so equal rows give equal bits wherever they are. lane_sum does the
 // same for scalar terms such as those of engine/math.h, which the compiler vectorises.
 //
-// Of a loop whose pointers might overlap the compiler makes two copies and chooses by their addresses; of a b + c d
-// each copy may round another product. So that bits do not depend on where memory lies, such a sum is written with
-// math::fma, or its loop, if a function such as an activation has the sum, is `omp simd`, which has no second copy.
+// If the pointers in a loop might overlap, the compiler makes two copies of it and chooses by the addresses; for a b +
+// c d, each copy may round another product. So that bits do not depend on where memory lies, such a sum is written with
+// math::fma or, if it is within a function such as an activation, its loop is `omp simd`, which has no second copy.
 #pragma once
 
 #include <array>

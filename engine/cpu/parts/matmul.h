@@ -1,4 +1,4 @@
-// The product of matrices, which layers call too. Its parameters are described in engine/ops/matmul.cpp.
+// The matrix product, which layers also call. Its parameters are described in engine/ops/matmul.cpp.
 #pragma once
 
 #include <vector>

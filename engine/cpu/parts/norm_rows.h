@@ -1,4 +1,4 @@
-// LayerNorm of contiguous rows, forward and backward; equations in engine/ops/norm.h. Shared by the kernels of norm.cpp
+// LayerNorm of contiguous rows, forward and backward; equations in engine/ops/norm.h. Used by the kernels in norm.cpp
 // and by the fused blocks that normalise rows as they go. T is the type of sums and weights; rows in memory may be
 // bf16.
 #pragma once

@@ -1,4 +1,4 @@
-// Matrices copied with rows a padded distance apart, for products of tiles.
+// Copies matrices to rows at a padded distance, for products of tiles.
 #pragma once
 
 #include <algorithm>

@@ -12,14 +12,14 @@
 
 namespace bochner::cpu {
 
-/// How many columns, or rows, of a chunk.
+/// The number of columns, or rows, of a chunk.
 inline constexpr int64_t kWeightChunk = 128;
 
-/// Which way B is cut: into chunks of columns (depth x chunk), or of its depth (chunk x cols).
+/// How B is cut: into chunks of columns (depth x chunk), or of its depth (chunk x cols).
 enum class Cut : uint8_t { columns, depth };
 
-/// A right factor B (depth x cols) that lies in memory as W, of the type that products sum in: element (k, j) at
-/// W[k * strides.row + j * strides.col], where one of both is 1.
+/// A right factor B (depth x cols) that lies in memory as W, of the type in which products are summed: element (k, j)
+/// is W[k * strides.row + j * strides.col], where one of the two is 1.
 struct WeightLayout {
   int64_t depth, cols;
   TileStrides strides;
@@ -32,10 +32,10 @@ struct WeightLayout {
   }
 };
 
-/// What `pack` makes of W, or what it has made of it before if that is kept (KeepPackedWeights) and W is unchanged.
+/// The result of `pack` for W, or an earlier result if that is kept (KeepPackedWeights) and W is unchanged.
 Tensor packed_or_kept(const Tensor& W, const WeightLayout& layout, const std::function<Tensor()>& pack);
 
-/// How many packed copies this thread keeps.
+/// The number of packed copies that this thread keeps.
 int64_t kept_packed_weights();
 
 /// B in chunks. S is the type of the activations.

@@ -1,5 +1,5 @@
-// Sums along rows, four rows at a time: a short row would spend most of its time on the sum of the lanes of one vector,
-// which takes four rows together a third of the steps.
+// Sums along rows, four rows at a time: a short row would spend most of its time on summing the lanes of one vector,
+// which takes a third of the steps for four rows together.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ inline Vector<T, 4> sums_of(const Vector<T, W>& a, const Vector<T, W>& b, const 
 
 }  // namespace detail
 
-/// For each of R = 1 or 4 rows the sum over i of term(r, i).
+/// For each of R = 1 or 4 rows, the sum over i of term(r, i).
 template <class T, int R, class Term>
 inline std::array<T, R> row_sums(int64_t count, const Term& term) {
   using V = Vector<T>;

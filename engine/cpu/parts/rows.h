@@ -10,7 +10,7 @@
 
 namespace bochner::cpu {
 
-/// The elements of one piece of parallel work: enough to make up for the cost of starting it.
+/// The number of elements in one piece of parallel work: enough to make up for the cost of starting it.
 inline constexpr int64_t kPiece = 16384;
 
 /// One row: where it begins and the stride of each operand.
@@ -26,7 +26,7 @@ struct Row {
 };
 
 /// Where a row of a Loop begins: its place along each axis but the innermost, counted up like the digits of an
-/// odometer. Dividing for each row would cost more than a short row's arithmetic.
+/// odometer. Dividing for each row would cost more than the arithmetic of a short row.
 template <int N>
 class RowPlace {
  public:

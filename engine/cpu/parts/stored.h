@@ -1,7 +1,7 @@
-// Loads and stores of numbers that memory keeps as bf16 and registers as f32, under the names of vector.h: a loop
-// written with load<V> and store<V> serves bf16 as it stands.
+// Loads and stores of numbers that are bf16 in memory and f32 in registers, under the names of vector.h: a loop written
+// with load<V> and store<V> works for bf16 unchanged.
 //
-// A number is rounded to the nearest even one, and below 2^-126 it becomes 0, as the processors' own instruction does
+// A number is rounded to nearest even, and below 2^-126 it becomes 0, as by the processors' own instruction
 // (vcvtneps2bf16). NaN stays NaN.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace bochner::cpu {
 /// 32 bits for each lane of Vector<float>.
 typedef uint32_t WordVector __attribute__((vector_size(kVectorBytes)));
 
-/// The words of f32 numbers rounded to bf16: the upper 16 bits are the result, the lower ones of no meaning.
+/// The words of f32 numbers rounded to bf16: the upper 16 bits are the result, the lower ones have no meaning.
 template <class Words>
 inline Words rounded_words(Words word) {
   const Words exponent = word & 0x7F800000U;
@@ -39,7 +39,7 @@ inline WordVector pairs_of(const Vector<float>& first, const Vector<float>& seco
 #endif
 }
 
-/// 2^x, as precise as numbers need to be that are stored as S.
+/// 2^x, as precise as is needed for numbers that are stored as S.
 template <class S, class V>
 inline V exp2_as(const V& x) {
   if constexpr (std::is_same_v<S, bfloat16>) {

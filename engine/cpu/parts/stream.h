@@ -12,11 +12,11 @@
 
 namespace bochner::cpu {
 
-/// Outputs of more bytes than this bypass the caches: they would be evicted before anyone reads them, and a plain
-/// store first reads the line that it overwrites.
+/// Outputs of more bytes than this bypass the caches: they would be evicted before anyone reads them, and a plain store
+/// first reads the cache line that it overwrites.
 inline constexpr int64_t kStreamBytes = int64_t{8} << 20;
 
-/// to[i] = from[i], bypassing the caches; to and from do not overlap. Call stream_fence before another thread reads.
+/// to[i] = from[i], bypassing the caches; to and from must not overlap. Call stream_fence before another thread reads.
 template <class T>
 inline void stream(T* to, const T* from, int64_t count) {
 #if defined(__AVX512F__)
@@ -38,14 +38,14 @@ inline void stream_fence() {
 #endif
 }
 
-/// Output that is made in blocks of at most kBlock elements. `block(n)` returns where to write the next n elements,
-/// which go to memory at the next call or at the end. The bytes are the same with and without bypassing the caches.
+/// Output that is produced in blocks of at most kBlock elements. `block(n)` returns where to write the next n elements,
+/// which go to memory at the next call or at the end. The bytes are the same whether or not the caches are bypassed.
 template <class T>
 class BlockWriter {
  public:
   static constexpr int64_t kBlock = 16384 / static_cast<int64_t>(sizeof(T));
 
-  /// Elements from `to` on, of an output of `total` elements.
+  /// Writes from `to` on, for an output of `total` elements.
   BlockWriter(T* to, int64_t total) : to_(to), streamed_(total * static_cast<int64_t>(sizeof(T)) > kStreamBytes) {}
   ~BlockWriter() {
     flush();

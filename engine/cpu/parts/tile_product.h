@@ -26,8 +26,8 @@ struct TileStrides {
   int64_t col;
 };
 
-/// C = A B, or C += A B where `accumulate`. T is float or double. ldb and ldc are the row strides of B and C, at least
-/// cols; C must not overlap A or B. depth = 0 gives C = 0 (or leaves it). Runs on the calling thread alone.
+/// C = A B, or C += A B if `accumulate`. T is float or double. ldb and ldc are the row strides of B and C, at least
+/// cols; C must not overlap A or B. depth = 0 gives C = 0 (or leaves it unchanged). Runs only on the calling thread.
 template <class T>
 void tile_product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb,
                   T* c, int64_t ldc, bool accumulate = false);

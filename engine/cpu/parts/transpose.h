@@ -9,11 +9,11 @@ namespace bochner::cpu {
 
 namespace detail {
 
-/// Numbers in 16 bytes: most instructions move numbers within these parts of a vector, the others move whole parts.
+/// Numbers in 16 bytes: most instructions move numbers within such a part of a vector, the others move whole parts.
 template <class T>
 inline constexpr int kPart = 16 / static_cast<int>(sizeof(T));
 
-/// In each part numbers of a and b in turn, from its lower or upper half.
+/// In each part, numbers of a and b alternately, from its lower or upper half.
 template <class T, int half, int... I>
 inline Vector<T> zipped(const Vector<T>& a, const Vector<T>& b, std::integer_sequence<int, I...>) {
   constexpr int kP = kPart<T>;

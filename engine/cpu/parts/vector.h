@@ -55,7 +55,7 @@ inline void store(T* to, const V& value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-/// The larger in each lane; b if one is NaN. (GCC 12 makes two instructions of the plain form.)
+/// The larger in each lane; b if one is NaN. (GCC 12 emits two instructions for the plain form.)
 template <class V>
 inline V max_of(V a, V b) {
 #if defined(__AVX512F__)
@@ -114,7 +114,7 @@ inline Vector<float> exp2_of(Vector<float> x) {
     return p * r + 1.0F;
   });
 }
-/// The same with a relative error of 1.02e-4, a twentieth of what rounding to bf16 makes; exact for whole x. The
+/// The same with a relative error of 1.02e-4, a twentieth of that of rounding to bf16; exact for integer x. The
 /// polynomial is the best of its degree with 2^0 = 1.
 inline Vector<float> exp2_for_bf16(Vector<float> x) {
   return detail::exp2_by(x, [](const Vector<float>& r) {
