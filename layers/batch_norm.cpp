@@ -51,7 +51,7 @@ Variable BatchNorm1d::rows(const Variable& x, bool training) {
     const Variable scale = weight / deviation;
     return x * scale + (bias - mean * scale);
   }
-  bool moves = false;  // updates the running statistics: not in the second run of a block
+  bool moves = false;  // whether running statistics are updated: not in the second run of a block
   once([&] {
     moves = true;
     return Tensor();

@@ -78,7 +78,7 @@ void Linear::add_low_rank(const std::string& name, int64_t begin, int64_t end, c
   updates_.push_back({begin, std::make_unique<LowRank>(sub(name), end - begin, inputs(), options, init)});
 }
 
-// y + B (A x), the A of all updates one above the other, and each scaled B in the rows of its update.
+// y + B (A x), where the A of all updates are stacked, and each scaled B is in the rows of its update.
 Variable Linear::with_updates(const Variable& x, const Variable& y) const {
   if (updates_.empty()) return y;
   std::vector<Variable> A, B;

@@ -76,7 +76,7 @@ class BigBird : public Mechanism {
     Tensor blocks;  ///< i64 (B, 1 or H, N, w): blocks of keys
     Tensor valid;   ///< bool, the same
     Tensor ends;    ///< i64 (B, 1, 2, 1): the first and the last block that hold real tokens
-    Tensor from;    ///< i64 (B, 1, N, 1): where the result of each block is; N, N + 1: of the ends
+    Tensor from;    ///< i64 (B, 1, N, 1): where the result of each block is; N, N + 1: the ends
   };
 
   /// Random blocks depend only on the seed and on the number of blocks that hold real tokens, not on padding.
@@ -106,8 +106,8 @@ class BigBird : public Mechanism {
             Tensor::from(ends, {B, 1, 2, 1}), Tensor::from(from, {B, 1, N, 1})};
   }
 
-  /// As SKY's code, that of Hugging Face: the ends are those of the padded length, a power of two, and each head has
-  /// random blocks of its own. Blocks beyond this batch's length hold padding alone, which weighs nothing.
+  /// As in SKY's code, which is Hugging Face's: the ends are those of the padded length, a power of two, and each head
+  /// has its own random blocks. Blocks beyond this batch's length hold only padding, which has weight 0.
   Plan make_sky_plan(int64_t B, int64_t H, int64_t L, int64_t N) const {
     const auto whole = next_power_of_two(std::max(options_.length, L));
     const int64_t n = std::max(N, whole / options_.block);
@@ -132,14 +132,14 @@ class BigBird : public Mechanism {
             each(Tensor::from<int64_t>({0, N - 1}, {1, 1, 2, 1})), each(Tensor::from(from, {1, 1, N, 1}))};
   }
 
-  /// Random blocks are among those of the first 1024 tokens, where the length is one of three for which the authors'
-  /// plan was kept, where the last two rows may choose what they see already; else among the first 2 r + 4, and block 1
-  /// and the last of these do not choose each other.
+  /// Random blocks are among those of the first 1024 tokens if the length is one of three for which the authors' plan
+  /// was kept; the last rows may then choose blocks that they see already. Otherwise they are among the first 2 r + 4,
+  /// and block 1 and the last of these do not choose each other.
   std::vector<int64_t> sky_blocks_of(int64_t i, int64_t n, Generator random) const {
     const int64_t r = options_.random_blocks;
     const int64_t tokens = n * options_.block;
     const bool old = tokens == 1024 || tokens == 3072 || tokens == 4096;
-    const int64_t end = std::min(n - 1, old ? 1024 / options_.block : 2 * r + 4);  // behind the last random block
+    const int64_t end = std::min(n - 1, old ? 1024 / options_.block : 2 * r + 4);  // after the last random block
     std::vector<int64_t> seen;
     std::vector<int64_t> others;
     for (int64_t j = 0; j < n; ++j) {

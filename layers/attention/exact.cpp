@@ -32,7 +32,7 @@ class SoftmaxAttention : public Mechanism {
   Options options_;
 };
 
-/// O = V: the X-line of PERF Figs. 3, 20 and 21, what a Transformer costs without its attention.
+/// O = V: the X-line of PERF Figs. 3, 20 and 21, which shows what a Transformer costs without its attention.
 class NoAttention : public Mechanism {
  public:
   using Options = NoOptions;

@@ -30,7 +30,7 @@ Tensor identity(int64_t n, DType dtype, Device device) {
   return equal(places(n, 0, 2, device), places(n, 1, 2, device)).cast(dtype);
 }
 
-// The softmax kernel does the work. Beside the keys, whose scores are q . k - |k|^2 / 2, each query sees a sink with
+// The softmax kernel does the work. Besides the keys, whose scores are q . k - |k|^2 / 2, each query sees a sink with
 // the score |q|^2 / 2. So the weight of the sink is 1 / (1 + sum_j C_ij), that of key j is C_ij times as much, and
 //
 //   C V = (weighted mean of values) / (weight of the sink),  C_ij = exp(-|q_i - k_j|^2 / 2)
@@ -51,7 +51,7 @@ Variable gaussian_attention(const Variable& far_Q, const Variable& far_K, const 
   Variable v = concat({V, full(V, V.size(2), 1, 0)}, 3);                    // (B, H, Lk, E + 1)
   v = concat({concat({full(V, 1, E, 0), full(V, 1, 1, 1)}, 3), v}, 2);      // (B, H, 1 + Lk, E + 1)
   if (causal)
-    q = pad(q, {0, 0, 1, 0}, {0, 0, 0, 0});  // query i sees 1 + (i + 1) keys: a row in front of it, which nobody reads
+    q = pad(q, {0, 0, 1, 0}, {0, 0, 0, 0});  // query i sees 1 + (i + 1) keys: an extra row in front, which is not read
   Tensor seen;
   if (keys.defined())
     seen = concat(std::vector{Tensor::full({keys.size(0), 1}, 1, DType::boolean, keys.device()), keys}, 1);

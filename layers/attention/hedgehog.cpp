@@ -1,5 +1,5 @@
 // Hedgehog (Zhang, Bhatia, Kumbong, Ré, "The Hedgehog & the Porcupine: Expressive Linear Attentions with Softmax
-// Mimicry", ICLR 2024): features that learn to give the spiky weights of softmax.
+// Mimicry", ICLR 2024): features that learn to imitate the spiky weights of softmax.
 #include "autograd/fused/kernel_attention.h"
 #include "autograd/ops/join.h"
 #include "autograd/ops/matmul.h"
@@ -47,7 +47,7 @@ class Hedgehog : public Mechanism {
   bool takes_slices() const override { return streaming_; }
 
  private:
-  /// The identity, and behind it random rotations, the same for queries and for keys.  (heads, maps D, D)
+  /// The identity, followed by random rotations, the same for queries and keys.  (heads, maps D, D)
   static Tensor rotations(int64_t heads, int64_t dim, int64_t maps, Generator& init) {
     Tensor W = Tensor::empty({heads, maps * dim, dim});
     for (int64_t m = 0; m < maps; ++m) {

@@ -1,5 +1,5 @@
-// Informer's ProbSparse attention (Zhou et al., AAAI 2021): the queries whose scores are the least uniform attend; the
-// others take the mean of all values. Which ones these are is judged from a few random keys for each query.
+// Informer's ProbSparse attention (Zhou et al., AAAI 2021): only the queries whose scores are the least uniform attend;
+// the others take the mean of all values. The choice is made from a few random keys for each query.
 #include <cmath>
 
 #include "autograd/fused/softmax_attention.h"
@@ -20,7 +20,7 @@ namespace {
 class Informer : public Mechanism {
  public:
   struct Options : SkyVersionOption {
-    int64_t factor = 5;  ///< c: c ln L queries attend, and c ln L keys judge them
+    int64_t factor = 5;  ///< c: c ln L queries attend, chosen by c ln L keys
     void options(OptionList& list) {
       SkyVersionOption::options(list);
       list("factor", factor, "c of informer, in which c ln L queries attend").at_least(1).counts_where([this] {
@@ -73,7 +73,7 @@ class Informer : public Mechanism {
   static Tensor row_of_each(const Tensor& active, int64_t queries) {
     const int64_t u = active.size(2);
     const Shape shape{active.size(0), active.size(1), queries + 1,
-                      1};  // the last one for places of `active` without one
+                      1};  // the last one for entries of `active` without a query
     const Tensor rows = Tensor::full(shape, static_cast<double>(u), DType::i64);
     const Tensor at = where(less(active, 0), static_cast<double>(queries), active).to(Device::cpu());
     for (int64_t b = 0; b < at.size(0); ++b) {
@@ -110,7 +110,7 @@ class Informer : public Mechanism {
 
   /// M(q) = max_j s_j - sum_j s_j / n (Eq. 4) over sampled keys, where s_j = q . k_j: (H, Lq), for Q (H, Lq, D) and
   /// K (H, Lk, D) of one example. The sum is divided by the number n of all real keys, as in the authors' code. Each
-  /// query has sampled keys of its own, drawn with replacement, which examples and heads share.
+  /// query has its own sampled keys, drawn with replacement; examples and heads share them.
   Tensor measurements(const Tensor& Q, const Tensor& K, const std::vector<int64_t>& real_keys,
                       const Generator& noise) const {
     constexpr int64_t kTile = 512;  // queries at once, so that their keys never take much memory
@@ -123,7 +123,7 @@ class Informer : public Mechanism {
       const int64_t end = std::min(Lq, begin + kTile);
       std::vector<int64_t> sampled;
       for (int64_t i = begin; i < end; ++i) {
-        Generator draw = noise.fork(static_cast<uint64_t>(i));  // padding changes no other row's keys
+        Generator draw = noise.fork(static_cast<uint64_t>(i));  // so padding does not change other rows' keys
         for (int64_t s = 0; s < count; ++s) sampled.push_back(real_keys[static_cast<size_t>(draw.below(n))]);
       }
       const Tensor index = Tensor::from(sampled, {(end - begin) * count}, Q.device());

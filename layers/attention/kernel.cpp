@@ -32,7 +32,7 @@ Variable KernelAttention::forward(const Variable& Q, const Variable& K, const Va
   if (distribution_ != nullptr) {
     Omega = distribution_->frequencies(context);
     draws = inputs_.draws > 0 ? inputs_.draws : static_cast<double>(spec.map.draws(Omega.count(Q.size(-1))));
-    if (!Q.device().is_cpu()) Omega = composed::dense(Omega, Q.size(-1));  // CUDA kernels know no FastFood
+    if (!Q.device().is_cpu()) Omega = composed::dense(Omega, Q.size(-1));  // CUDA kernels do not support FastFood
   }
   const Variable O = streaming_ ? kernel_attention(spec, Q, k, v, Omega, keys)
                                 : composed::kernel_attention(spec, Q, k, v, Omega, keys);

@@ -11,7 +11,7 @@
 namespace bochner {
 namespace {
 
-/// Which of n things, counted from 0, lies at a place u in (0, 1]: ceil(u n) - 1, and 0 of none.
+/// Which of n items, counted from 0, is at position u in (0, 1]: ceil(u n) - 1, and 0 if there are none.
 /// u f64 (1, M), n i64 (B, 1) -> i64 (B, M)
 Tensor chosen(const Tensor& u, const Tensor& n) {
   const Tensor at = u * n.cast(DType::f64);

@@ -1,5 +1,5 @@
-// The six kernels of KL, whose spectral distribution learns: a Gaussian mixture, FastFood or a generator network, each
-// with random kitchen sinks or positive random features.
+// The six kernels of KL, whose spectral distribution is learnt: a Gaussian mixture, FastFood or a generator network,
+// each with random kitchen sinks or positive random features.
 #include <algorithm>
 #include <cmath>
 
@@ -84,8 +84,8 @@ struct FastFoodKernelOptions : KlOptions {
   }
 };
 
-/// What the released code does otherwise: for every mechanism of KL, and for random kitchen sinks, which add `constant`
-/// to the kernel.
+/// What the released code does differently, for every mechanism of KL and for random kitchen sinks, which add
+/// `constant` to the kernel.
 std::string released_kl(bool is_positive, const std::string& more, const std::string& constant = "1") {
   return "draws at every forward, in evaluation too; " +
          (is_positive ? "but without the 1e-6 that KL's code adds to the sum of weights"

@@ -17,7 +17,7 @@ class Linformer : public Mechanism {
   Linformer(Slot slot, int64_t heads, int64_t /*dim*/, const Options& options, Generator& init)
       : Mechanism(std::move(slot)), length_(options.length), released_(options.released()) {
     if (options.length < 1) fail("linformer: its projections belong to positions; give the option length");
-    if (options.skyformer()) {  // SKY: not learnt, since its code kept no Parameter on a card
+    if (options.skyformer()) {  // SKY: not learnt, since its code kept no Parameter on a GPU
       fixed_ = &buffer("E", init::gaussian({heads, options.features, options.length}, 0.02, init));
       return;
     }
@@ -39,7 +39,7 @@ class Linformer : public Mechanism {
     if (mask.causal) fail_causal("linformer");
     const int64_t L = K.size(2);
     if (L > length_) fail("linformer: {} keys, but its projections are for {} places", L, length_);
-    // As released (LRA) padded tokens are projected like others.
+    // As released (LRA), padded tokens are projected like others.
     const Tensor keys = released_ ? Tensor() : mask.keys;
     const Variable E = fixed_ != nullptr ? Variable(*fixed_) : Variable(*E_);
     const Variable F = fixed_ != nullptr ? E : Variable(*F_);
@@ -53,7 +53,7 @@ class Linformer : public Mechanism {
   bool released_;
   Parameter* E_ = nullptr;   ///< (heads, M, length); as released one for all heads
   Parameter* F_ = nullptr;   ///< the same; as released it is E
-  Tensor* fixed_ = nullptr;  ///< E and F in one, as SKY's code has it
+  Tensor* fixed_ = nullptr;  ///< E and F in one, as in SKY's code
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ class LocalAttention : public Mechanism {
     require_self_attention("local", Q, K);
     const int64_t block = options_.block;
     const int64_t heads = Q.size(1);
-    // A block is an example of its own: (B N, H, block, D).
+    // Each block becomes an example of its own: (B N, H, block, D).
     const auto fold = [&](const Variable& x) {
       const Variable blocks = split(x);  // (B, H, N, block, D)
       return reshape(permute(blocks, {0, 2, 1, 3, 4}), {x.size(0) * blocks.size(2), heads, block, x.size(3)});

@@ -1,5 +1,6 @@
 // Longformer (Beltagy, Peters, Cohan, 2020): a sliding window around each token, and a few global tokens that see all
-// and are seen by all. Global attention shares the projections of the local one, which a mechanism is handed.
+// and are seen by all. Global attention shares the projections of the local one, since a mechanism gets its inputs
+// already projected.
 #include <cmath>
 
 #include "autograd/fused/softmax_attention.h"
@@ -32,7 +33,7 @@ class Longformer : public Mechanism {
     require_self_attention("longformer", Q, K);
     const int64_t L = Q.size(2);
     const int64_t w = options_.block;
-    // As released (LRA) there are no global tokens.
+    // As released (LRA), there are no global tokens.
     const int64_t g = options_.released() ? 0 : std::min(options_.global_tokens, L);
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
     const Tensor real = real_keys(mask, K);
@@ -50,7 +51,7 @@ class Longformer : public Mechanism {
     const auto number = [&](int64_t x) { return Tensor::full({1}, static_cast<double>(x), DType::i64, Q.device()); };
     const Tensor distance = j - number(w) - i;  // (1, 1, 1, w, 3w)
     Tensor near = logical_and(less_equal(number(-w), distance), less_equal(distance, number(mask.causal ? 0 : w)));
-    near = logical_and(near, less_equal(number(g), (n - one) * number(w) + j));  // global keys come beside
+    near = logical_and(near, less_equal(number(g), (n - one) * number(w) + j));  // global keys are a separate set
     near = logical_and(near, mask_with_neighbours(mask_in_blocks(real, w), 1, after));
     std::vector<KeySet> sets = {{k, v, near}};
     if (g > 0) {

@@ -44,7 +44,7 @@ MultiHeadAttention::MultiHeadAttention(Slot slot, int64_t dim, const MultiHeadOp
   if (options.rotary > 0) rotary_.emplace(options.rotary, head_dim_, options.rotary_width);
   if (options.projection.init == LinearOptions::Init::xavier ||
       options.projection.init == LinearOptions::Init::xavier_weight) {
-    // Q, K and V are three matrices that happen to lie beside each other: each has fans of its own.
+    // Q, K and V are three matrices that happen to be stored together: each has its own fans.
     for (int64_t part = 0; part < 3; ++part) {
       const int64_t rows = heads_ * head_dim_;
       qkv_.weight.value.slice(0, part * rows, (part + 1) * rows)

@@ -64,7 +64,7 @@ class Nystromformer : public Mechanism {
     const Variable O = softmax_attention({scale, false, {}}, q, K_means, W, keys.full);          // (B, H, Lq, E)
     if (convolution_ == nullptr || Q.size(2) != V.size(2)) return O;
     const int64_t H = V.size(1);
-    const Variable taps = cast(*convolution_, compute_dtype(V.dtype()));  // one filter for all numbers of a head
+    const Variable taps = cast(*convolution_, compute_dtype(V.dtype()));  // one filter for all channels of a head
     const Variable of_all = expand(reshape(taps, {H, 1, taps.size(1), 1}), {H, 1, taps.size(1), V.size(3)});
     return O + depthwise_convolution(without_padding(V, mask.keys), of_all);
   }
@@ -72,14 +72,14 @@ class Nystromformer : public Mechanism {
  private:
   bool released() const { return options_.released(); }
 
-  /// The tokens whose means are taken.
+  /// The tokens over which means are taken.
   struct Averaged {
     Tensor ranks;  ///< i64 (B, L), from 1
     Tensor count;  ///< i64 (B, 1)
   };
 
-  /// Real tokens. As released, all places of the longest sequence, a power of 2: padding is zeros in the means, and so
-  /// is what lies behind the batch.
+  /// The real tokens. As released, all positions of the longest sequence, a power of 2: in the means, padding counts as
+  /// zeros, and so do the positions after the end of the batch.
   Averaged averaged(const Tensor& mask, const Variable& x) const {
     const Tensor real = real_tokens(released() ? Tensor() : mask, x);
     const Tensor ranks = cumsum(real.cast(DType::i64), 1);
@@ -89,7 +89,7 @@ class Nystromformer : public Mechanism {
     return {ranks, Tensor::full({x.size(0), 1}, count, DType::i64, x.device())};
   }
 
-  /// A (B, H, M, M); a segment without tokens keeps to itself.
+  /// A (B, H, M, M); a segment without tokens attends only to itself.
   Variable landmark_weights(const Variable& Q_means, const Variable& K_means, double scale, const Tensor& full) const {
     const int64_t M = Q_means.size(2);
     const Variable all = matmul(Q_means * scale, transpose(K_means, -2, -1));

@@ -29,12 +29,12 @@ struct PerformerOptions : Joined<FeatureCount, Redraws, SumOptions> {
   }
 };
 
-/// The stabiliser of positive features (PERF A.3). As in its authors' code it is added to exponentials that are
-/// shifted, but here by the largest exponent omega x - |x|^2 / 2, where theirs takes the largest omega x: for a query
-/// eps is a share of its largest exponential, for keys of the largest among those that are seen, however long they are.
-/// Theirs is e^(|x|^2 / 2) times as much of it, which counts where vectors are long. Derivatives treat the largest
-/// exponential as a constant; eps = 0 makes them exact. Without renormalise nothing is shifted, and eps is added as it
-/// is.
+/// The stabiliser of positive features (PERF A.3). As in its authors' code, it is added to shifted exponentials, but
+/// here the shift is the largest exponent omega x - |x|^2 / 2, where theirs is the largest omega x. So for a query, eps
+/// is relative to its largest exponential, and for keys, to the largest among those that are seen, however long the
+/// vectors are. Relative to these, theirs is e^(|x|^2 / 2) times as large, which matters for long vectors. Derivatives
+/// treat the largest exponential as a constant; eps = 0 makes them exact. Without renormalise, nothing is shifted, and
+/// eps is added as it is.
 struct Stabiliser {
   double eps = 1e-6;
   void options(OptionList& list) {
@@ -56,7 +56,7 @@ struct GeneralisedOptions : Joined<PerformerOptions, VersionOption> {
   }
 };
 
-/// Of performer itself.
+/// The options of performer itself.
 struct PlainOptions : Joined<PerformerOptions, Stabiliser, VersionOption> {
   void options(OptionList& list) {
     Joined::options(list);

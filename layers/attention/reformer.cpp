@@ -1,5 +1,5 @@
 // Reformer's LSH attention (Kitaev, Kaiser, Levskaya, ICLR 2020): tokens are sorted by a hash of their queries, and
-// attend within chunks to tokens of the same bucket. Queries are the keys, too: K is not used.
+// attend within chunks to tokens of the same bucket. Queries also serve as keys: K is not used.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -43,7 +43,7 @@ class Reformer : public Mechanism {
     require_self_attention("reformer", Q, K);
     if (mask.causal) fail_causal("reformer");
     const int64_t L = Q.size(2);
-    // As released (LRA) nothing is masked.
+    // As released (LRA), nothing is masked.
     const Tensor real = released() ? real_keys({}, K) : real_keys(mask, K);
     // Shared QK, keys of norm 1 (§2), but not as released (LRA).
     const double eps = skyformer() ? 1e-6 * static_cast<double>(Q.size(-1)) : 1e-12;
@@ -70,10 +70,11 @@ class Reformer : public Mechanism {
  private:
   bool released() const { return options_.released(); }
   bool skyformer() const { return options_.skyformer(); }
-  /// The length as SKY's code has it, a power of two; what this batch lacks of it is padding.
+  /// The length in SKY's code, a power of two, to which the batch is padded.
   int64_t whole(int64_t length) const { return next_power_of_two(std::max(options_.length, length)); }
   int64_t rounds() const { return released() ? 1 : options_.hashes; }
-  /// LRA's code fills the length up to the next multiple of 10, by 10 tokens if it is one, and makes 10 chunks of it.
+  /// LRA's code pads the length to the next multiple of 10, by 10 tokens if it is one already, and divides it into 10
+  /// chunks.
   int64_t chunk(int64_t length) const { return released() ? length / kReleasedChunks + 1 : options_.block; }
 
   /// For each round h(x) = argmax((x R; -x R)), i64 (B, H, L) (§2), with an even number of buckets of about half a
@@ -98,7 +99,7 @@ class Reformer : public Mechanism {
       second.push_back(is_pair ? ceil_div(half, 2 * root) : 0);
     }
     const Generator noise = released() ? Generator(0) : for_places(context);
-    const int64_t heads = skyformer() ? Q.size(1) : 1;  // that have rotations of their own
+    const int64_t heads = skyformer() ? Q.size(1) : 1;  // with their own rotations
     std::vector<Tensor> found;
     for (int64_t r = 0; r < rounds(); ++r) {
       const auto stream = static_cast<uint64_t>(r);
@@ -122,7 +123,7 @@ class Reformer : public Mechanism {
   }
 
   /// argmax((x R; -x R)) with `halves` columns of R for each example, and how many values it may have; 0 for examples
-  /// without a column. `heads` is 1, or that of Q, which then have each its own R. i64 (B, H, L).
+  /// without a column. `heads` is 1, or that of Q, and then each head has its own R. i64 (B, H, L).
   static std::pair<Tensor, int64_t> nearest_direction(const Tensor& Q, int64_t heads,
                                                       const std::vector<int64_t>& halves, Generator draw) {
     const int64_t most = halves.empty() ? 1 : *std::max_element(halves.begin(), halves.end());

@@ -56,7 +56,7 @@ class Sinkhorn : public Mechanism {
       const Variable rows = reshape(x, {x.size(0), x.size(1), x.size(2), b * x.size(4)});
       return reshape(matmul(R, rows), x.shape()) / share_of_filled(R, real);
     };
-    // A place of a sorted block holds something if any block has a real token there.
+    // A position of a sorted block holds something if any block has a real token there.
     const Tensor held = amax(real.cast(DType::i64), {2}, true);  // (B, 1, 1, 1, b)
     const Tensor filled = equal(held, 1);
     const double scale = 1 / std::sqrt(static_cast<double>(Q.size(-1)));
@@ -72,7 +72,7 @@ class Sinkhorn : public Mechanism {
   bool released() const { return options_.released(); }
 
   /// (B, H, N, b, 1): how much of the weights in row n of R falls on blocks that hold a real token at place t. Blocks
-  /// that are not full have nothing at some places; the mean there is that of the other blocks.
+  /// that are not full have nothing at some positions; the mean there is that of the other blocks.
   Variable share_of_filled(const Variable& R, const Tensor& real) const {
     if (released()) return Tensor::scalar(1, R.value());  // sums, not means
     const Variable filled = real.cast(R.dtype()).view({real.size(0), 1, real.size(2), real.size(4)});  // (B, 1, N, b)
@@ -82,7 +82,7 @@ class Sinkhorn : public Mechanism {
 
   /// R (B, H, N, N): log R = P(X) = relu(X_n W + b) B, X_n the sum of the keys of block n. Gumbel noise is added in
   /// training; the sum is divided by the temperature, and rows and columns are normalised in turn (Eqs. 1-4). As
-  /// released (LRA), nothing is sorted: each block is sent the sum of all.
+  /// released (LRA), nothing is sorted: each block gets the sum of all.
   Variable sorting(const Variable& k, const Tensor& real, Context& context) const {
     const int64_t N = k.size(2);
     const Shape shape{k.size(0), k.size(1), N, N};
@@ -98,7 +98,7 @@ class Sinkhorn : public Mechanism {
       S = S + Variable((-log(-log(u * (1 - 1e-9) + 1e-10))).cast(k.dtype()));
     }
     S = S / options_.temperature;
-    // Blocks of padding alone are kept to themselves.
+    // Blocks that hold only padding are sorted to themselves.
     const Tensor some = amax(real.cast(DType::i64), {4}).view({k.size(0), 1, N, 1});      // (B, 1, N, 1)
     const Tensor among = equal(minimum(some, some.transpose(2, 3)), 1);                   // (B, 1, N, N)
     const Tensor same = equal(places(N, 2, 4, k.device()), places(N, 3, 4, k.device()));  // (1, 1, N, N)

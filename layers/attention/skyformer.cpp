@@ -97,7 +97,7 @@ class Skyformer : public Mechanism {
     const Variable root = pow(sum(damped, {-1}, true), -0.5);    // D^-1/2: (B, H, M, 1)
     const Variable A = damped * root * transpose(root, -2, -1);  // (B, H, M, M)
     const Variable columns = sum(A, {-2}, true);                 // (B, H, 1, M)
-    // As released, the largest column sum of the whole batch: examples influence one another.
+    // As released, the largest column sum of the whole batch, so examples influence one another.
     const Variable s = released() ? amax(columns) : amax(columns, {-1}, true);
     return matmul(iterative_inverse(A, s, options_.iterations), X * root) * root;
   }

@@ -1,5 +1,5 @@
-// Sparse Transformer (Child, Gray, Radford, Sutskever, 2019), the fixed pattern of text, both parts merged in each
-// head: tokens see their own block, and the last `summary` tokens of every other block, which summarise it.
+// Sparse Transformer (Child, Gray, Radford, Sutskever, 2019), the fixed pattern for text, with both parts merged in
+// each head: tokens see their own block, and the last `summary` tokens of every other block, which summarise it.
 #include <algorithm>
 #include <cmath>
 
@@ -35,8 +35,9 @@ class SparseAttention : public Mechanism {
     if (!released()) options_.block = std::max(options_.block, root);
   }
 
-  // A1 = {j: j / b = i / b},  A2 = {j: j mod b >= b - c}  (§4.3). As released (LRA) A2 has j mod b = 0, too, and it is
-  // always causal, except for the first token, the CLS, which sees all and is seen by all; blocks begin behind it.
+  // A1 = {j: j / b = i / b},  A2 = {j: j mod b >= b - c}  (§4.3). As released (LRA), A2 also has j mod b = 0, and
+  // attention is always causal, except for the first token, the CLS, which sees all and is seen by all; blocks begin
+  // after it.
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
     const Scope scope(name());
@@ -61,7 +62,7 @@ class SparseAttention : public Mechanism {
   bool released() const { return options_.released(); }
   static double scale_of(const Variable& Q) { return 1 / std::sqrt(static_cast<double>(Q.size(-1))); }
 
-  /// A1 and A2, and more keys that all tokens see.
+  /// A1 and A2, and extra keys that all tokens see.
   Variable fixed_pattern(const Variable& Q, const Variable& K, const Variable& V, bool causal, const Tensor& keys,
                          const std::vector<KeySet>& more, Context& context) const {
     const int64_t b = options_.block;
@@ -72,7 +73,7 @@ class SparseAttention : public Mechanism {
     const Tensor real = mask_in_blocks(keys, b);  // (B, 1, N, 1, b)
     Tensor own = real;
     if (causal) own = logical_and(real, less_equal(places(b, 4, 5, Q.device()), places(b, 3, 5, Q.device())));
-    // The places of a block that summarise it: the last c, and as released (LRA) the first one, too.
+    // The positions of a block that summarise it: the last c, and as released (LRA) also the first.
     const int64_t c = options_.summary;
     const bool with_first = released() && c < b;
     const int64_t count = c + (with_first ? 1 : 0);

@@ -48,7 +48,7 @@ class Synthesizer : public Mechanism {
     }
   }
 
-  // O = softmax(R) V with R learnt: as such, as R1 R2^T of rank M, or as relu(Q W1) W2 for each query (§3.2, §3.1)
+  // O = softmax(R) V with R learnt: directly, as R1 R2^T of rank M, or as relu(Q W1) W2 for each query (§3.2, §3.1)
   Variable forward(const Variable& Q, const Variable& K, const Variable& V, const Mask& mask,
                    Context& context) override {
     const Scope scope(name());
@@ -70,7 +70,7 @@ class Synthesizer : public Mechanism {
         break;
     }
     if (R.rank() == 3) R = expand(unsqueeze(R, 0), {Q.size(0), Q.size(1), Lq, Lk});
-    if (options_.released()) {  // beside dot products (LRA)
+    if (options_.released()) {  // added to dot products (LRA)
       R = R + matmul(Q * (1 / std::sqrt(static_cast<double>(Q.size(-1)))), transpose(K, -2, -1));
     }
     Tensor visible = real_keys(mask, K).reshape({Q.size(0), 1, 1, Lk});

@@ -60,10 +60,10 @@ FeedForward::FeedForward(Slot slot, const BlockOptions& options, Generator& init
       in_(sub("in"), options.dim, options.hidden, init, options.linear),
       out_(sub("out"), options.hidden, options.dim, init, options.linear) {}
 
-// The fused op reads all weights once for each tile of rows, and computes the hidden units again in backward. Where
-// weights are wide, one product after the other is faster on a CPU, though it keeps rows x hidden numbers and takes as
-// many again for a while (BERT-base, 8 texts of 128 tokens: 1.3 times; MiniLM, 32 texts: 1.16 times), so it takes their
-// place where those are few: no more than the weights and their gradients, or, from 257 wide on, 2^25 (in f32 128 MiB).
+// The fused op reads all weights once for each tile of rows, and recomputes the hidden units in backward. If weights
+// are wide, one product after the other is faster on a CPU (BERT-base, 8 texts of 128 tokens: 1.3 times; MiniLM, 32
+// texts: 1.16 times), though it keeps rows x hidden numbers and needs as many again temporarily. So it is used if these
+// are few: no more than the weights and their gradients, or, from a width of 257, 2^25 (128 MiB in f32).
 bool FeedForward::takes_whole_products(const Variable& x) const {
   constexpr int64_t kWide = 256;
   constexpr int64_t kMostKept = int64_t{1} << 25;
@@ -72,7 +72,7 @@ bool FeedForward::takes_whole_products(const Variable& x) const {
   return rows <= 2 * in_.inputs() || (in_.inputs() > kWide && 2 * rows * in_.outputs() <= kMostKept);
 }
 
-// Otherwise the product with the first weights is kept on a CPU where it is worth the memory: from 129 wide on.
+// Otherwise, on a CPU, the product with the first weights is kept if it is worth the memory: from a width of 129.
 bool FeedForward::keeps_product(const Variable& x) const {
   constexpr int64_t kNarrow = 128;
   return x.device().is_cpu() && in_.inputs() > kNarrow;
@@ -112,7 +112,7 @@ TransformerBlock::TransformerBlock(Slot slot, const BlockOptions& options, Gener
 
 Variable TransformerBlock::forward(const Variable& x, const Mask& mask, Context& context) const {
   const Scope scope(name());
-  // Norms in front and residuals are handed to the products beside them, which take them along in one pass.
+  // Norms in front and residuals are handed to the adjacent products, which compute them in the same pass.
   if (order_ == BlockOptions::Order::post_norm) {
     const Variable s = attend(x, nullptr, x, mask, context);
     return norm2_.forward(feed(norm1_.forward(s), nullptr, context));
@@ -176,7 +176,7 @@ Variable TransformerBlocks::forward(const Variable& x, const Mask& mask, Context
   if (states != nullptr) states->push_back(y);
   for (const TransformerBlock& block : blocks_) {
     const auto run = [&block, mask, context](const std::vector<Variable>& in) {
-      Context here = context;  // backward may come when the caller's is gone
+      Context here = context;  // the caller's may be gone by the time of backward
       return block.forward(in[0], mask, here);
     };
     y = recompute_ ? recompute(run, {y}, context.generator) : run({y});

@@ -135,7 +135,7 @@ Variable Encoder::sinusoids_beside(const Variable& x) const {
   return placed_sinusoids_;
 }
 
-/// The sum over slices, where there are some.
+/// The sum over slices, if there are any.
 Variable Encoder::over_slices(const Variable& x, Context& context) const {
   return context.slice == nullptr ? x : sum_over_slices(x, *context.slice);
 }
@@ -151,7 +151,7 @@ Variable Encoder::pool_states(const States& states, Context& context) const {
       options_.pooling == EncoderOptions::Pooling::cls || options_.pooling == EncoderOptions::Pooling::first;
   if (of_one) {
     const bool here = context.slice == nullptr || context.slice->is_first();
-    // In another slice 0, which depends on x all the same: its tokens get their gradients through attention.
+    // 0 in other slices, but still dependent on x: their tokens get gradients through attention.
     return over_slices(here ? as_computed(select(x, 1, 0)) : as_computed(sum(x, {1})) * 0, context);
   }
   if (options_.pooling == EncoderOptions::Pooling::max) {

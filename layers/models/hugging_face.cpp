@@ -24,7 +24,7 @@ constexpr int64_t kLargestVocabulary = int64_t{64} << 20;  // no larger one is r
 // ---- names
 
 /// A module or parameter here, and its name in files. `#` stands for the number of a block; `%` for query, key and
-/// value, which lie one after the other in the rows here.
+/// value, which are stacked in the rows here.
 struct Row {
   enum class Part : unsigned char {
     trunk,    ///< must be in a file
@@ -75,7 +75,7 @@ Naming vit_naming() {
            {"norm", "layernorm"}}};
 }
 
-/// What both have, behind their own rows.
+/// What both have, after their own rows.
 Naming with_common(Naming naming) {
   using Part = Row::Part;
   const std::initializer_list<Row> common = {
@@ -111,7 +111,7 @@ Shape shape_in_file(const PretrainedModel& model, const std::string& ours, const
   return shape;
 }
 
-/// What stands for `#` in a name, and what follows the pattern; nothing where the pattern does not match.
+/// What stands for `#` in a name, and what follows the pattern; nothing if the pattern does not match.
 struct Match {
   std::string number, rest;
 };
@@ -138,7 +138,7 @@ void replace(std::string& text, std::string_view what, std::string_view with) {
   if (const size_t at = text.find(what); at != std::string::npos) text.replace(at, what.size(), with);
 }
 
-/// A tensor as files have it: a view of the model's.
+/// A tensor as in files: a view of the model's.
 struct FileTensor {
   std::string ours;
   std::string name;  ///< without prefix
@@ -179,7 +179,7 @@ std::vector<FileTensor> file_tensors(const PretrainedModel& model, const std::ma
   return all;
 }
 
-/// As transformers writes them: the trunk has a prefix where there are heads.
+/// As transformers writes them: the trunk has a prefix if there are heads.
 TensorMap with_prefix(const PretrainedModel& model, const std::vector<FileTensor>& tensors) {
   TensorMap named;
   for (const FileTensor& each : tensors) {
@@ -191,7 +191,7 @@ TensorMap with_prefix(const PretrainedModel& model, const std::vector<FileTensor
 
 constexpr const char* kMaskedBias = "cls.predictions.bias";
 constexpr const char* kDecoderBias = "cls.predictions.decoder.bias";  ///< another name of the same
-constexpr const char* kDecoder = "cls.predictions.decoder.weight";    ///< another name of the embeddings of tokens
+constexpr const char* kDecoder = "cls.predictions.decoder.weight";    ///< another name of the token embeddings
 
 /// The name of a tensor in this file, or nothing: with or without prefix, in the new or the old spelling.
 std::optional<std::string> spelled(const SafetensorsFile& file, const FileTensor& tensor, const std::string& prefix) {
@@ -207,8 +207,8 @@ std::optional<std::string> spelled(const SafetensorsFile& file, const FileTensor
   return std::nullopt;
 }
 
-/// The head of masked tokens multiplies by the embeddings of tokens. Refuses a file whose decoder has other numbers, or
-/// another bias beside the one that was read.
+/// The head of masked tokens multiplies by the token embeddings. Refuses a file whose decoder has other values, or
+/// which has a second, different bias.
 void require_tied(const SafetensorsFile& file, const std::vector<std::string>& read, const std::string& prefix) {
   const auto is_read = [&](const std::string& name) { return std::find(read.begin(), read.end(), name) != read.end(); };
   const std::string words = "embeddings.word_embeddings.weight";
@@ -228,7 +228,7 @@ bool differ_in_rows(const Shape& a, const Shape& b) {
   return a.rank() == b.rank() && a.rank() > 0 && a[0] != b[0] && std::equal(a.begin() + 1, a.end(), b.begin() + 1);
 }
 
-/// What a class is called, apart from case; one that is called by its number is called `0`, `1`, ...
+/// The name of a class, ignoring case; a class that is named by its number is called `0`, `1`, ...
 std::string plain(std::string name) {
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return name.starts_with("label_") ? name.substr(6) : name;
@@ -241,13 +241,13 @@ bool are_numbers(const std::vector<std::string>& names) {
   return true;
 }
 
-/// For each class of the model its row in the order of a folder; empty where that is the same order. Other names are an
-/// Error where there is a classifier that they name.
+/// For each class of the model, its row in the order of a folder; empty if the order is the same. Other names are an
+/// Error if there is a classifier that they name.
 std::vector<int64_t> rows_of_classes(const std::vector<std::string>& ours, const std::vector<std::string>& theirs,
                                      bool has_classifier, const std::filesystem::path& folder) {
   if (ours == theirs) return {};
   std::vector<int64_t> rows;
-  std::vector<bool> taken(theirs.size());  // two classes may have one name: each then gets a row of its own
+  std::vector<bool> taken(theirs.size());  // two classes may share a name: each then gets its own row
   for (const std::string& our : ours) {
     for (size_t i = 0; i < theirs.size(); ++i) {
       if (taken[i] || plain(theirs[i]) != plain(our)) continue;
@@ -281,7 +281,7 @@ void save(PretrainedModel& model, const std::string& config, const std::filesyst
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});  // without it transformers refuses
   write_file_atomically(folder / "config.json", config);
   if (from.empty() || std::filesystem::equivalent(from, folder)) return;
-  // Where it is packed, other programs would not find it.
+  // If it were packed, other programs would not find it.
   if (const std::optional<std::filesystem::path> vocabulary = find_packed(from / "vocab.txt")) {
     const auto source = unpacked(std::make_unique<InputFile>(*vocabulary));
     write_file_atomically(folder / "vocab.txt", read_all(*source, kLargestVocabulary));

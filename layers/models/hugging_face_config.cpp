@@ -52,7 +52,7 @@ struct Config {
       fail("{}: architectures is {}, not a list of one name", path, brief(*list));
     return name;
   }
-  /// The names of the classes, in the order of the classifier's rows; empty where config.json has none.
+  /// The names of the classes, in the order of the classifier's rows; empty if config.json has none.
   std::vector<std::string> labels() const {
     const json* labels = members.find("id2label");
     if (labels == nullptr) return {};
@@ -107,7 +107,7 @@ void read_trunk(const Config& config, Options& options) {
   }
 }
 
-/// Refuses numbers for which the weights have too few bytes, before a model of that size is made.
+/// Refuses sizes for which the weights have too few bytes, before a model of that size is made.
 template <class Options>
 void check_bytes(const Config& config, const std::filesystem::path& folder, const Options& options, int64_t rows) {
   const std::filesystem::path weights = pretrained_weights(folder);
@@ -115,7 +115,7 @@ void check_bytes(const Config& config, const std::filesystem::path& folder, cons
   const int64_t inner = attention.head_dim > 0 ? attention.heads * attention.head_dim : options.dim;
   const int64_t least =
       (rows + options.classes) * options.dim + options.layers * 2 * options.dim * (2 * inner + options.hidden);
-  (void)SafetensorsFile(weights);  // of a file that is cut or none at all, its own Error says so
+  (void)SafetensorsFile(weights);  // throws its own Error if the file is truncated or not of this format
   const auto bytes = static_cast<int64_t>(std::filesystem::file_size(weights));
   if (least > bytes) {
     fail("{}: its sizes ask for at least {} numbers, but {} has {} bytes", config.path, least, weights.string(), bytes);

@@ -43,7 +43,7 @@ bool has_class_rows(std::string_view ours) {
   return false;
 }
 
-/// The rows with these numbers; none: all as they are.
+/// The rows with these numbers; if there are none, all rows as they are.
 Tensor with_rows(const Tensor& x, const std::vector<int64_t>& rows) {
   if (rows.empty()) return x;
   return take(x.to(Device::cpu()), Tensor::from<int64_t>(rows, {std::ssize(rows)}));

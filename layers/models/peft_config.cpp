@@ -55,7 +55,7 @@ std::vector<std::string> texts(const JsonMembers& members, const std::string& pa
   return list;
 }
 
-/// Settings of LoRA that change what is computed and are not known here: they must be off.
+/// Settings of LoRA that would change the result and are not supported here: they must be off.
 void refuse_unknown(const JsonMembers& members, const std::string& path) {
   for (const char* name :
        {"use_dora", "use_bdlora", "use_qalora", "fan_in_fan_out", "lora_bias", "layers_to_transform", "rank_pattern",
@@ -169,7 +169,8 @@ void check_size(const std::string& path, const Size& size, const SafetensorsFile
   }
 }
 
-/// Refuses options of SNNK layers for which adapter_config.json has no place: read again, it would be another layer.
+/// Refuses options of SNNK layers for which adapter_config.json has no place: reading it again would give another
+/// layer.
 void check_options(const SnnkOptions& snnk) {
   const SnnkOptions usual;
   const auto refuse = [](const char* name, bool is_usual) {

@@ -12,8 +12,7 @@
 namespace bochner::peft {
 namespace {
 
-/// Parts of the names of a ViT's modules: in files of models, and in transformers since its version 5, whose names PEFT
-/// takes.
+/// Parts of the names of a ViT's modules: in model files, and in transformers since version 5, whose names PEFT uses.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kRenamed = {
     {{"encoder.layer.", "layers."},
      {"attention.attention.query", "attention.q_proj"},
@@ -23,7 +22,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kRenamed 
      {"intermediate.dense", "mlp.fc1"},
      {"output.dense", "mlp.fc2"}}};
 
-/// What the names of the trunk begin with where the model has heads.
+/// The prefix of the trunk's names if the model has heads.
 std::string trunk_of(const PretrainedModel& model) { return std::string(model.type()) + "."; }
 
 }  // namespace
@@ -119,7 +118,7 @@ std::vector<std::string> targets_in_files(std::vector<std::string> ends, const s
   const bool is_older = std::any_of(tensors.begin(), tensors.end(), [](const std::string& name) {
     return name.find("encoder.layer.") != std::string::npos;
   });
-  // Since version 5 of transformers only the pooler of a ViT is called so.
+  // Since version 5 of transformers, only the pooler of a ViT has this name.
   if (!is_older) renamed["dense"] = "pooler.dense";
   for (std::string& end : ends) {
     if (const auto found = renamed.find(end); found != renamed.end()) end = found->second;

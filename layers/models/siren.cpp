@@ -36,7 +36,8 @@ bool stands_in(const SirenOptions& options, int64_t layer) {
   return options.snnk && (layers.empty() || std::find(layers.begin(), layers.end(), layer) != layers.end());
 }
 
-/// Weights of U(+-bound) whose outputs have variance 1/2, with the mean square of the features estimated from a sample.
+/// Weights from U(+-bound) whose outputs have variance 1/2, where the mean square of the features is estimated from a
+/// sample.
 void spread(Snnk& layer, Generator& init) {
   constexpr int64_t kRows = 256;
   const NoTape inference;

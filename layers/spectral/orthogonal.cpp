@@ -86,8 +86,8 @@ Tensor OrthogonalFrequencies::draw(Generator& generator) {
                     : options_.matrix == Matrix::hadamard ? hadamard_rows
                                                           : givens_rows;
   std::vector<float> values = make(features_, dim_, generator).to_vector<float>();
-  // Hadamard rows belong to the padded size n, and so do the norms of Gaussian vectors; what is cut off of such a row
-  // is scaled to sqrt(dim) by its own norm; a Gaussian row stands in where nothing is left.
+  // Hadamard rows have the padded size n, and so do the Gaussian vectors that give the norms. A truncated row is scaled
+  // to sqrt(dim) by its own norm; if nothing is left of it, a Gaussian row replaces it.
   const int64_t n = options_.matrix == Matrix::hadamard ? next_power_of_two(dim_) : dim_;
   const std::vector<double> lengths = normal({features_, n}, generator, 0, 1, DType::f64).to_vector<double>();
   for (int64_t i = 0; i < features_; ++i) {
