@@ -38,7 +38,7 @@ std::string joined(const Names& names, size_t begin, size_t end) {
   return path;
 }
 
-/// Passes on what is written to it, and takes its size from a store of bytes, which is not to run out.
+/// Passes on what is written to it, and subtracts its size from a budget of bytes, which must not run out.
 class Measured final : public ByteSink {
  public:
   Measured(ByteSink& to, int64_t& left, std::function<void()> refuse)
@@ -62,7 +62,7 @@ class Copier {
  public:
   Copier(const ArenaSet& set, fs::path to) : set_(set), name_(names_of(set.name)), to_(std::move(to)) {}
 
-  /// An Error that begins with the archive's name, `whose`, where the set is larger than it may be.
+  /// An Error that begins with the archive's name, `whose`, if the set is larger than allowed.
   void take(ArchiveReader& archive, const std::string& whose) {
     const Names names = names_of(archive.name());
     if (seen_.size() < kMostTold) seen_.insert(joined(names, 0, std::min(kToldDepth, names.size() - 1)));
@@ -92,7 +92,7 @@ class Copier {
     file.commit();
   }
 
-  /// An Error that begins with the archive's name where something is missing.
+  /// An Error that begins with the archive's name if something is missing.
   void finish(const std::string& archive) const {
     if (!found_) {
       std::string all;
@@ -136,7 +136,7 @@ int64_t lines_in(const fs::path& path) {
   InputFile file(path);
   std::vector<std::byte> piece(size_t{1} << 16);
   int64_t lines = 0;
-  bool open = false;  // bytes behind the last line feed
+  bool open = false;  // bytes after the last line feed
   while (const size_t count = file.read(piece)) {
     lines += std::count(piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(count), std::byte{'\n'});
     open = piece[count - 1] != std::byte{'\n'};
@@ -172,7 +172,7 @@ Manifest copied(const ArenaFolder& place, const ArenaSet& set, const fs::path& t
         place.folder.string(), kArenaArchive);
   }
   Copier copier(set, to);
-  // Not the archive is logged as data of the run, but what is read of the copy.
+  // What is read of the copy is logged as data of the run, not the archive.
   ArchiveReader archive(std::make_unique<InputFile>(*place.archive));
   with_named_files([&] {
     while (archive.next()) copier.take(archive, place.archive->string());

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kNoToken = -1;
 
-/// Counts per class; the mode of equal counts is the smallest class.
+/// Counts per class; among equal counts, the mode is the smallest class.
 using Histogram = std::map<int64_t, int64_t>;
 
 int64_t mode(const Histogram& counts) {

@@ -196,7 +196,7 @@ std::vector<NamedSet> named_sets(const std::filesystem::path& data) {
     add(name, images, fs::is_directory(images.folder / "metadata") && fs::is_directory(images.folder / "imgs"),
         pathfinder::remedy(pathfinder::make_command(size, "hard", data.string())));
   }
-  // Tables whose sums are not known here.
+  // Tables whose hashes are not known here.
   using Tables = std::vector<std::string>;
   for (const auto& [name, files, number] :
        {std::tuple("uci/covertype", Tables{"covtype.data"}, "31"), std::tuple("uci/higgs", Tables{"HIGGS.csv"}, "280"),

@@ -82,14 +82,14 @@ void Loader::set_order(int64_t epoch) {
   order_.epoch = epoch;
 }
 
-/// Tokens that the example gets in a batch at least.
+/// The least number of tokens that the example gets in a batch.
 int64_t Loader::width(int64_t example) const {
   int64_t width = 0;
   for (int s = 0; s < dataset_->sequences(); ++s) width = std::max(width, dataset_->length(example, s));
   return options_.max_length > 0 ? std::min(width, options_.max_length) : width;
 }
 
-/// Examples that fill no batch stay the last: sorted, they would always be the longest.
+/// Examples that do not fill a batch stay last: if sorted, they would always be the longest.
 void Loader::group_by_length(Generator& generator) {
   const int64_t batch = options_.batch_size;
   const int64_t batches = dataset_->size() / batch;

@@ -29,7 +29,7 @@ void check_same(const fs::path& folder, const Manifest& found, const Recipe& wan
     fail("{}: holds the data set {}, not {}; choose another folder", folder.string(), shown(found.dataset),
          wanted.dataset);
   }
-  // As a manifest has them, which is in UTF-8, whatever bytes names of files hold.
+  // As in a manifest, which is UTF-8, whatever bytes file names hold.
   const Manifest written = parse_manifest(format_manifest({wanted.dataset, wanted.options, {}}), Manifest::kFileName);
   if (found.options == written.options) return;
   for (const auto& [name, value] : written.options) {
@@ -63,7 +63,7 @@ bool complete(const fs::path& folder, const Manifest& manifest, const Recipe& re
   return all;
 }
 
-/// Looks for data that need not be made; nothing if they must be.
+/// Looks for existing data; nothing if the data must be made.
 std::optional<Ensured> find_data(const fs::path& folder, const Recipe& recipe, const Say& say) {
   if (has_manifest(folder)) {
     const Manifest manifest = read_manifest(folder);
@@ -135,7 +135,7 @@ class Maker {
 
   Temporaries folders_;
   std::optional<FileLock> lock_;
-  std::optional<Temporary> removed_;  // before the lock is given up, as it is declared after it
+  std::optional<Temporary> removed_;  // before the lock is released, since it is declared after it
 };
 
 /// Moves the parts of a finished staging folder to their place, the manifest last. It also completes an interrupted
@@ -163,8 +163,8 @@ void clear_up(const fs::path& folder, const Recipe& recipe) {
   }
 }
 
-/// Whether a process makes the data of this folder, or was killed at it. False where nothing can be done about that, as
-/// the folder is not writable.
+/// Whether a process is making the data of this folder, or was killed while making them. False if nothing can be done
+/// about that because the folder is not writable.
 bool is_unfinished(const fs::path& folder) {
   const bool writable = access(folder.c_str(), W_OK) == 0;
   return writable && (fs::exists(folder / kStaging) || fs::exists(folder / kStagingLock));

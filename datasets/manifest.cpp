@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kLargestManifest = int64_t{16} << 20;
-/// Of the files of a folder that has one entry.
+/// For the files of a folder that is one entry.
 constexpr int64_t kLargestSmallFile = int64_t{64} << 20;
 
 /// `imgs/17`: plain names with a slash between them.
@@ -33,7 +33,7 @@ bool is_sha256(const std::string& digits) {
                                             [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-/// A count: JSON knows numbers below 0, with fractions, and too large ones.
+/// A count: JSON also allows negative numbers, fractions, and numbers that are too large.
 int64_t count_of(const json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > uint64_t{1} << 62) {
     fail("{} is no count", value.dump(-1, ' ', true, json::error_handler_t::replace));

@@ -18,7 +18,7 @@ Variable expand(const Variable& x, const Shape& shape) {
 
 namespace {
 
-/// Of an input of which no more is kept: whether it gets a gradient, and of which shape.
+/// All that is kept of an input: whether it gets a gradient, and its shape.
 struct Wanted {
   explicit Wanted(const Variable& x) : tracked(x.tracked()), shape(x.shape()) {}
   explicit operator bool() const { return tracked; }

@@ -17,7 +17,7 @@ std::vector<Tensor> values_of(const std::vector<Variable>& xs) {
 
 }  // namespace
 
-// y = (x_1, ..., x_n):  dx_t = the part of g at the place of x_t
+// y = (x_1, ..., x_n):  dx_t = the part of g at the position of x_t
 Variable concat(const std::vector<Variable>& xs, int axis) {
   const Tensor y = concat(values_of(xs), axis);
   std::vector<int64_t> sizes;

@@ -16,7 +16,7 @@ constexpr double kOneCycleEnd = 1e4;   // start / end
 struct Place {
   double made;
   double warm;   ///< length of the warm-up
-  double paced;  ///< the same, of the steps that the run will have made when its time is over, at the pace so far
+  double paced;  ///< the same, out of the steps that the run will have made when its time is over, at the pace so far
   double rise;   ///< on the clock of the warm-up
   double fall;   ///< on that of the decay
 };

@@ -23,8 +23,8 @@ bool is_archive(const std::string& name) {
   return ends_with_any(unpacked_name(name), {".tar", ".zip"}) || name.ends_with(".tgz");
 }
 
-/// Whether a file of a folder or an archive is a text to learn from: no list of addresses or of ratings of IMDb, and no
-/// hidden file.
+/// Whether a file in a folder or an archive is a text to train on: not one of IMDb's lists of addresses or ratings, and
+/// not a hidden file.
 bool is_document(std::string_view name) {
   return is_text(name) && !name.starts_with('.') && !name.starts_with("urls_") && name != "imdbEr.txt";
 }

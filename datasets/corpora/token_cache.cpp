@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kVersion = "3";  // raise it when the same recipe gives other tokens
+constexpr const char* kVersion = "3";  // increase it whenever the same recipe gives other tokens
 constexpr int64_t kHeldOut = 20;
-constexpr const char* kVocabulary = "pieces.txt";  // no published name
+constexpr const char* kVocabulary = "pieces.txt";  // not the name of a published file
 constexpr const char* kSources = "sources.txt";
 const std::array<std::string, 3> kParts = {"train.i32", "valid.i32", "test.i32"};
 
@@ -30,14 +30,14 @@ std::string sha256_of(std::string_view text) {
   return hash.hex();
 }
 
-/// Where the files of a recipe are.
+/// The paths of a recipe's files.
 fs::path folder_of(const fs::path& folder, const std::map<std::string, std::string>& options) {
   std::string text;
   for (const auto& [name, value] : options) text += name + "=" + value + "\n";
   return folder / sha256_of(text).substr(0, 16);
 }
 
-/// What tells a file from another without reading it.
+/// What distinguishes a file from another without reading it.
 std::string described(const std::vector<fs::path>& files) {
   std::string text;
   for (const fs::path& file : files) {
@@ -75,7 +75,7 @@ struct TextFiles {
   }
 };
 
-/// Ids of 4 bytes into a file.
+/// Writes ids of 4 bytes to a file.
 class IdsFile {
  public:
   explicit IdsFile(const fs::path& path) : file_(path) {}
@@ -191,8 +191,8 @@ std::vector<int32_t> ids_at(const InputFile& file, int64_t begin, int64_t count,
   return ids;
 }
 
-/// The files of each part. What is named for validation or the test is not learnt from, though it lies in a folder that
-/// is named for training.
+/// The files of each part. Files that are named for validation or the test are not trained on, even if they are in a
+/// folder that is named for training.
 TextFiles files_of_parts(const TokenCacheOptions& options, const Say& say) {
   TextFiles texts{{text_files(options.texts), text_files(options.valid), text_files(options.test)}};
   const auto is_held_out = [&](const fs::path& file) {

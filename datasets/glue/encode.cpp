@@ -10,7 +10,7 @@
 namespace bochner::glue {
 namespace {
 
-// Rows that one thread encodes in turn; each piece has an Encoder of its own, which is a megabyte.
+// Rows that one thread encodes in turn; each piece has its own Encoder, which takes a megabyte.
 constexpr int64_t kRowsPerPiece = 4096;
 
 struct Piece {
@@ -41,7 +41,7 @@ class PieceEncoder {
   void add(int64_t row) {
     const int64_t replaced = encoder_.replaced();
     Encoding encoding = encode(row, 0);
-    piece_.replaced += encoder_.replaced() - replaced;  // once, even of a row that is encoded again
+    piece_.replaced += encoder_.replaced() - replaced;  // counted once, even if a row is encoded again
     if (static_cast<int64_t>(encoding.ids.size()) > longest_) {
       encoding = encode(row, longest_);
       ++piece_.cut;

@@ -87,7 +87,7 @@ class Reader {
     return static_cast<int32_t>(found - corpus_.classes.begin());
   }
 
-  /// The server counts answers: one that is missing moves all that follow.
+  /// The server counts answers: a missing one shifts all that follow.
   void require_index() const {
     if (rows_.integer(*index_) == table_.size()) return;
     rows_.fail_in(*index_, "the row has the index {}, not {}; rows are missing, or in another order",
@@ -111,7 +111,7 @@ CsvOptions tsv() {
   return options;
 }
 
-/// The file or, where a part will do, the first one; empty if there is none.
+/// The file or, if parts are allowed, the first part; empty if there is none.
 fs::path find(const fs::path& folder, const Corpus& corpus, const FileLayout& layout, bool partial) {
   const fs::path below = folder / corpus.folder;
   if (const auto whole = find_packed(below / (layout.name + ".tsv"))) return *whole;

@@ -25,8 +25,8 @@ struct Sets {
   std::optional<Images> test;
 };
 
-/// Which file of the set has this name: 0 ... 4 for training, 5 for the test; nothing where it is none. A part of the
-/// test file may have its name with more in the middle: test_batch.first1000.bin.
+/// Which file of the set has this name: 0 ... 4 for training, 5 for the test; nothing if it is none of them. A part of
+/// the test file may have more text in the middle of its name: test_batch.first1000.bin.
 std::optional<int> place_of(std::string_view name) {
   for (const char* ending : {".gz", ".zst"}) {
     if (name.ends_with(ending)) name.remove_suffix(std::string_view(ending).size());
@@ -67,7 +67,7 @@ void take_folder(const fs::path& folder, Sets& sets) {
   for (const fs::path& path : files) take(*open_unpacked(path), path.filename().string(), sets);
 }
 
-/// Where the files lie if there is no archive.
+/// Where the files are if there is no archive.
 fs::path unpacked_in(const fs::path& folder) {
   const fs::path below = folder / "cifar-10-batches-bin";
   return fs::is_directory(below) ? below : folder;
@@ -94,7 +94,7 @@ std::vector<CheckedFile> check_archive(const fs::path& path, const std::vector<K
       hash.update(archive.read(kRecordsPerFile * kRecordBytes));
       hashes[name] = hash.hex();
     }
-  } catch (const Error& error) {  // one fault, however many files lie behind it
+  } catch (const Error& error) {  // one entry, however many files are affected
     return {{path, FileState::wrong_hash, error.what()}};
   }
   std::vector<CheckedFile> checked;

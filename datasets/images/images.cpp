@@ -13,13 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kDigits = 10;  // classes of MNIST and of what has its layout
+constexpr int64_t kDigits = 10;  // classes of MNIST and of sets with its layout
 
 Images empty_like(const Images& images) {
   return {.channels = images.channels, .side = images.side, .pixels = {}, .labels = {}};
 }
 
-/// Those of the classes `kept`, class kept[k] as class k.
+/// The images of the classes `kept`; class kept[k] becomes class k.
 Images those_of(const Images& images, const std::vector<size_t>& kept) {
   Images chosen = empty_like(images);
   for (int64_t i = 0; i < images.count(); ++i) {

@@ -34,7 +34,7 @@ std::vector<double> per_channel(const JsonMembers& members, const std::string& p
   return values;
 }
 
-/// `size`: a number, or an object of height and width. 0 where there is none.
+/// `size`: a number, or an object of height and width. 0 if there is none.
 int64_t side_in(const JsonMembers& members, const std::string& path) {
   const json* found = members.find("size");
   if (found == nullptr || found->is_number()) return members.number("size", 1, kLargestSide, 0);
@@ -46,7 +46,7 @@ int64_t side_in(const JsonMembers& members, const std::string& path) {
   return height;
 }
 
-/// The image changed, on bytes.
+/// The changed image, as bytes.
 void change(const uint8_t* in, const Images& images, const Change& change, uint8_t* out) {
   const int64_t side = images.side;
   for (int64_t c = 0; c < images.channels; ++c, in += side * side) {

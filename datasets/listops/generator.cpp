@@ -16,7 +16,7 @@ namespace {
 // number is drawn at once.
 constexpr int64_t kTreesPerBlock = 512;
 constexpr int64_t kBlocksPerRound = 64;
-/// The search ends after so many trees in a row without a new expression.
+/// The search ends after this many trees in a row without a new expression.
 constexpr int64_t kPatience = 2'000'000;
 
 constexpr int64_t kLongest = 1'000'000;

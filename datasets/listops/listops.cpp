@@ -11,14 +11,14 @@
 namespace bochner::listops {
 namespace {
 
-// Rows are read one after the other and processed in parallel, in rounds of so many bytes of text.
+// Rows are read one after the other and processed in parallel, in rounds of this many bytes of text.
 constexpr size_t kRoundBytes = size_t{8} << 20;
 constexpr int64_t kRowsPerPiece = 32;
 constexpr int kColumns = 2;
 
 CsvOptions form() {
   CsvOptions options = CsvOptions::tsv();
-  options.ragged = true;  // so that a row of other fields is told here
+  options.ragged = true;  // so that a row with a wrong number of fields is reported here
   return options;
 }
 

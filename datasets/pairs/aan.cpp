@@ -51,7 +51,7 @@ std::shared_ptr<const text::ByteTexts> read_aan(const fs::path& path, const std:
   std::vector<int64_t> which;
   std::vector<int32_t> labels;
   CsvOptions options = CsvOptions::tsv();
-  options.ragged = true;  // so that a row of other fields is told here
+  options.ragged = true;  // so that a row with a wrong number of fields is reported here
   CsvReader table(path, options);
   const auto kept = static_cast<size_t>(std::min(max_length, kMostBytes));
   while (table.next()) {

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using text::Half;
 using text::Reviews;
 
-/// To be raised whenever the same reviews and options give other pairs.
+/// Increase it whenever the same reviews and options give other pairs.
 constexpr const char* kVersion = "1";
 
 /// Of the streams of the seed.
@@ -30,7 +30,7 @@ void shuffle(std::vector<T>& items, Generator& random) {
     std::swap(items[i - 1], items[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
 }
 
-/// What a pair is drawn from: the reviews of both halves, one behind the other.
+/// What pairs are drawn from: the reviews of both halves, one after the other.
 struct Pool {
   std::vector<std::string> film;
   std::vector<uint8_t> positive;
@@ -87,7 +87,8 @@ std::vector<Pair> same_film(const std::map<std::string, std::vector<int64_t>>& f
   return pairs;
 }
 
-/// Adds a pair of two films for each pair of one. Pairs whose second reviews judge alike exchange these reviews.
+/// Adds a pair of two films for each pair of one. Pairs whose second reviews have the same sentiment exchange these
+/// reviews.
 std::vector<Pair> with_others(const std::vector<Pair>& pairs, const Pool& pool, Generator& random) {
   std::vector<Pair> all;
   for (const uint8_t positive : {uint8_t{0}, uint8_t{1}}) {
@@ -102,7 +103,7 @@ std::vector<Pair> with_others(const std::vector<Pair>& pairs, const Pool& pool, 
       return pool.film[static_cast<size_t>(of_one[i].first)] == pool.film[static_cast<size_t>(seconds[j])];
     };
     const size_t count = seconds.size();
-    for (size_t i = 0; i < count; ++i) {  // the first one ahead with which an exchange helps both
+    for (size_t i = 0; i < count; ++i) {  // the first later pair with which an exchange helps both
       for (size_t d = 1; clash(i, i) && d < count; ++d) {
         const size_t j = (i + d) % count;
         if (!clash(i, j) && !clash(j, i)) std::swap(seconds[i], seconds[j]);
@@ -157,7 +158,7 @@ std::shared_ptr<const text::ByteTexts> data_set(const std::string& name, const s
   return std::make_shared<const text::ByteTexts>(name, texts, std::move(which), std::move(labels), 2);
 }
 
-/// Leaves the first `count` pairs, and says so in a remark on the number that comes of them.
+/// Keeps only the first `count` pairs, and says so in a remark on the result.
 void keep_first(int64_t count, std::vector<Pair>& pairs, const char* part, std::vector<std::string>& remarks) {
   if (count == 0 || count >= std::ssize(pairs)) return;
   remarks.push_back(fmt::format("only {} of {} pairs for {}, drawn at random", count, pairs.size(), part));

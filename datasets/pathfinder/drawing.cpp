@@ -17,9 +17,10 @@ constexpr int64_t kUnit = 1 << 14;    ///< 1 in the table of directions
 /// How often a dash, or a short contour, is drawn again if there is no room for it (Linsley et al.).
 constexpr int kDashTrials = 3;
 constexpr int kDistractorTrials = 5;
-/// Places that are tried for the first dash of a short contour.
+/// The number of positions tried for the first dash of a short contour.
 constexpr int kSeedTrials = 64;
-/// Discs at both ends of a single dash would touch; more dashes than the hardest pictures have find no room.
+/// Discs at both ends of a single dash would touch, and there is no room for more dashes than the hardest pictures
+/// have.
 constexpr int64_t kFewestDashes = 2, kMostDashes = 14;
 /// More attempts at the two long contours than any picture needs.
 constexpr int64_t kPatience = 10'000'000;
@@ -95,7 +96,7 @@ class Painter {
         if (!extend(c)) return false;
       }
     }
-    const int64_t between = 2 * parameters_.marker_radius + kUnits;  // discs stay two
+    const int64_t between = 2 * parameters_.marker_radius + kUnits;  // so that the discs do not merge
     for (const auto& a : contours_) {
       for (const auto& b : contours_) {
         if (squared_distance(a.front().from, b.back().to) < squared(between)) return false;
@@ -186,8 +187,8 @@ class Painter {
     return false;
   }
 
-  /// Adds a dash at the end of a contour. Its end is one of the places with room on a circle about the pivot, a pixel
-  /// apart.
+  /// Adds a dash at the end of a contour. Its end is one of the positions with room on a circle around the pivot, a
+  /// pixel apart.
   bool extend(size_t c) {
     const Dash& last = contours_[c].back();
     const Point pivot = moved(last.to, directions_[c], margin_);

@@ -35,7 +35,7 @@ std::vector<std::byte> png_of(const Drawing& drawing) {
 
 std::string pixels(int64_t units) { return fmt::format("{}", static_cast<double>(units) / kUnits); }
 
-/// One image with its line, except the parts that depend on its place.
+/// One image with its line, except the parts that depend on its position.
 struct Sample {
   std::vector<std::byte> png;
   int label = 0;

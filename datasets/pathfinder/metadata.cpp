@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The published ones have some 60 KB.
+/// The published ones have about 60 KB.
 constexpr int64_t kLargestFile = int64_t{4} << 20;
 /// Folder, name, number, label; what follows says how the image was drawn.
 constexpr size_t kFields = 4;
@@ -77,7 +77,7 @@ std::vector<Row> read_metadata(const fs::path& folder) {
     const std::string stem = entry.path().stem().string();
     int64_t number = 0;
     const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), number);
-    // 00.npy is none of them: it would double 0.npy.
+    // 00.npy is not one of them: it would duplicate 0.npy.
     if (entry.path().extension() != ".npy" || error != std::errc() || stem != std::to_string(number)) continue;
     lists.emplace_back(number, entry.path());
   }

@@ -26,10 +26,10 @@ constexpr int64_t kLargestImage = int64_t{1} << 20;
 constexpr int64_t kRowsPerRound = 4096;
 constexpr int64_t kRowsPerPiece = 16;
 
-/// Whether a manifest says that the images were drawn here. Without one it is unknown where they are from.
+/// Whether a manifest says that the images were drawn here. Without one, their origin is unknown.
 bool is_made(const fs::path& folder) { return has_manifest(folder) && !is_arena_copy(folder); }
 
-/// The image that the Long Range Arena's archive holds without a byte.
+/// The image that is empty in the Long Range Arena's archive.
 bool is_published_empty(const fs::path& folder, const std::string& name) {
   return name == "imgs/0/sample_172.png" && !is_made(folder) &&
          fs::absolute(folder).lexically_normal().filename() == "curv_baseline";
@@ -192,7 +192,7 @@ TaskData load_task(const TaskOptions& options, const Say& say) {
   const fs::path& folder = options.place.folder;
   const fs::path below = folder.parent_path().filename() / folder.filename();
   const std::vector<std::string> parts = {"imgs", "metadata"};
-  // Images whose manifest is not there yet would pass for published ones.
+  // Images whose manifest is not there yet would be taken for published ones.
   Recipe unfinished;
   unfinished.dataset = task_name(options.read.size);
   unfinished.parts = parts;

@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kMostCategories = 1000;
 
-/// The column called `name`, or of that number from 0, from -1 counted from the end, in the row that `reader` is at.
+/// The column with the name or number `name` in the row that `reader` is at; numbers count from 0, or from -1 at the
+/// end.
 int column_of(const CsvReader& reader, const TableFormat& format, const std::string& name, const char* what) {
   if (const auto number = number_of(name); number && *number == std::floor(*number)) {
     const double place = *number + (*number < 0 ? reader.size() : 0);
@@ -96,7 +97,7 @@ class AnyRows {
     return text.empty() || std::find(format_.missing.begin(), format_.missing.end(), text) != format_.missing.end();
   }
 
-  /// Which columns are read, seen at the first row.
+  /// Decides at the first row which columns are read.
   void settle(const CsvReader& reader) {
     result_.label = column_of(reader, format_, format_.label, "the label");
     std::vector<bool> left_out(static_cast<size_t>(reader.size()));
@@ -165,7 +166,7 @@ class AnyRows {
     return value;
   }
 
-  /// What options help, with {0} for what stands before their names, {1} for the column and {2} for the field.
+  /// The options that help, with {0} for the prefix of their names, {1} for the column and {2} for the field.
   std::string advice(fmt::string_view words, int column, std::string_view text) const {
     return format_.options.empty() ? "" : fmt::format(fmt::runtime(words), format_.options, column, text);
   }

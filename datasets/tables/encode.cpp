@@ -15,7 +15,7 @@ constexpr int64_t kRowsAtOnce = 1024;
 /// The encoding of one column of the file.
 struct Coding {
   int64_t first = 0;           ///< place of its first column
-  float mean = 0;              ///< that stands for missing numbers
+  float mean = 0;              ///< which replaces missing numbers
   std::vector<int64_t> place;  ///< column of each category, -1 if no training row has it; empty: numbers
   int64_t missing = -1;        ///< column that marks gaps, -1 if there is none
 };

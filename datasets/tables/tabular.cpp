@@ -172,7 +172,7 @@ struct Published {
   int64_t rows, columns, classes;
 };
 
-/// An Error where a file is another one; a remark for a part of it, else empty.
+/// An Error if the file is another one; a remark if it is only a part, else empty.
 std::string compared(const NumericTable& table, const Published& published) {
   const int64_t columns = table.features.size(1);
   const auto classes = std::ssize(table.class_names);

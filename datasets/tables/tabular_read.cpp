@@ -22,16 +22,16 @@ using namespace tables;  // NOLINT: one reader in two files
 constexpr const char* kCacheVersion = "5";
 constexpr const char* kCacheSuffix = ".bochner-cache";
 
-/// May the file be read as numbers alone, whatever is to be done with words in it?
+/// Whether the file may be read as numbers alone, whatever is to be done with words in it.
 bool is_plain(const TableFormat& format) {
   const bool gaps_are_words = std::none_of(format.missing.begin(), format.missing.end(), number_of);
   return (!format.words || gaps_are_words) && format.categories.empty() && format.leave_out.empty() &&
          format.comment == 0 && !format.label_ends_in_stop;
 }
 
-/// What a cache must agree with: the file it was made of, as it is now, and how that was read.
+/// What a cache must agree with: the file it was made from, as it is now, and how it was read.
 std::string stamp_of(const std::filesystem::path& path, const TableFormat& format) {
-  std::error_code error;  // whoever opens the file tells of it
+  std::error_code error;  // reported when the file is opened
   const auto time = std::filesystem::last_write_time(path, error).time_since_epoch().count();
   std::string missing;
   for (const std::string& sign : format.missing) missing.append(1, ' ').append(shown(sign));
@@ -94,7 +94,7 @@ std::optional<NumericTable> from_cache(const std::filesystem::path& path, const 
   }
 }
 
-/// `stamp` is of before the file was read.
+/// `stamp` is from before the file was read.
 void to_cache(const std::filesystem::path& path, const TableFormat& format, const std::string& stamp,
               const NumericTable& table, const Say& say) {
   const bool numbers = !table.has_gaps &&
@@ -136,7 +136,7 @@ void require_utf8(const NumericTable& table) {
   }
 }
 
-/// Refuses a label that is measured: many classes, some of them no whole numbers.
+/// Refuses a label that is a measurement: many classes, some of which are not whole numbers.
 void require_classes(const NumericTable& table) {
   constexpr size_t kFew = 100;
   if (table.class_names.size() <= kFew) return;
@@ -151,7 +151,7 @@ void require_classes(const NumericTable& table) {
   }
 }
 
-/// By several threads, where the file is plain enough for that (engine/io/rows.h).
+/// Reads with several threads, if the file is plain enough for that (engine/io/rows.h).
 std::optional<Parsed> parse_plain(const std::filesystem::path& path, const TableFormat& format,
                                   const std::vector<std::string>& names) {
   if (!is_plain(format)) return std::nullopt;
@@ -161,7 +161,7 @@ std::optional<Parsed> parse_plain(const std::filesystem::path& path, const Table
     options.label = static_cast<int64_t>(*number);
   } else {
     options.label = std::find(names.begin(), names.end(), format.label) - names.begin();
-    // None of that name, or several: the other way of reading tells.
+    // No column of that name, or several: the other way of reading reports it.
     if (std::count(names.begin(), names.end(), format.label) != 1) return std::nullopt;
   }
   PlainRowsResult found;
@@ -255,7 +255,7 @@ NumericTable read_table(const std::filesystem::path& path, const TableFormat& fo
   const std::string stamp = stamp_of(path, format);
   std::optional<NumericTable> table = from_cache(path, format, stamp, say);
   if (!table) {
-    const DataLog text;  // what is read from a cache later was in this text
+    const DataLog text;  // what is read from the cache later comes from this text
     table = parse_table(path, format);
     table->source = text.reads().back();
     to_cache(path, format, stamp, *table, say);

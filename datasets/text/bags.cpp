@@ -15,14 +15,14 @@ constexpr uint32_t kBuckets = uint32_t{1} << 18;
 constexpr int kEpochs = 4;
 constexpr double kRate = 0.1;
 
-/// Sparse, in the order of the places.
+/// A sparse vector, in the order of indices.
 using Vector = std::vector<std::pair<uint32_t, float>>;
 
 bool in_word(unsigned char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c > 127;
 }
 
-/// The places of all words or bytes, one for each occurrence.
+/// The indices of all words or bytes, one for each occurrence.
 std::vector<uint32_t> places_in(std::string_view text, Bag bag) {
   std::vector<uint32_t> places;
   if (bag == Bag::bytes) {
@@ -67,7 +67,7 @@ class Vectors {
     }
   }
 
-  /// How many texts have each place, and how many there are.
+  /// How many texts have each index, and how many texts there are.
   std::pair<std::vector<float>, float> frequencies() const {
     std::vector<float> having(kBuckets, 0.0F);
     float texts = 0;
@@ -78,7 +78,7 @@ class Vectors {
     return {having, texts};
   }
 
-  /// Counts to vectors of length 1; `weights` of places, or none.
+  /// Turns counts into vectors of norm 1; `weights` of the indices, or none.
   void scale(const std::vector<float>& weights) {
     for (Vector& vector : vectors_) {
       double square = 0;

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 /// The longest published review has 13,704 bytes, the longest list of addresses 700,000.
 constexpr int64_t kLargestReview = int64_t{1} << 20;
 constexpr int64_t kLargestList = int64_t{16} << 20;
-/// Of the reviews of a half; those that are published have 33,000,000.
+/// For all reviews of a half; the published ones have 33,000,000 bytes.
 constexpr int64_t kMostText = int64_t{128} << 20;
 constexpr const char* kSource = "ai.stanford.edu/~amaas/data/sentiment";
 
@@ -29,7 +29,7 @@ struct Review {
   std::string text;
 };
 
-/// All that was found of a half, in any order.
+/// Everything found for a half, in any order.
 struct Found {
   std::vector<Review> reviews[2];  ///< negative, positive
   std::string urls[2];
@@ -120,7 +120,7 @@ void take(std::string_view path, const std::string& where, const Read& read, std
 }
 
 void take_archive(const fs::path& path, std::array<Found, 2>& found) {
-  // The log is given the reviews, not how they were packed.
+  // The log records the reviews, not how they were packed.
   ArchiveReader archive(std::make_unique<InputFile>(path));
   while (archive.next()) {
     const auto read = [&](int64_t limit) { return archive.read(limit); };
@@ -270,7 +270,7 @@ std::vector<CheckedFile> check_imdb(const fs::path& folder, const std::vector<Kn
     const CheckedFile test_lists = check_lists(found[1], "test", imdb, published.at(3));
     return {check_half(std::move(found[0]), "train", imdb, published.at(0)),
             check_half(std::move(found[1]), "test", imdb, published.at(1)), train_lists, test_lists};
-  } catch (const Error& error) {  // one fault, whichever half it is in
+  } catch (const Error& error) {  // one entry, whichever half the fault is in
     return {{imdb, FileState::wrong_hash, error.what()}};
   }
 }

@@ -125,7 +125,7 @@ BertCharacters::Entry BertCharacters::entry_of(uint32_t code, const BertNormaliz
   const bool plain = std::all_of(steps.begin(), steps.end(), [](const Step& s) { return s.combining_class == 0; });
   if (plain && steps.size() == 1) return {steps[0].kind, steps[0].count, steps[0].offset};
   if (plain &&
-      steps[0].kind == Kind::letters) {  // a letter and accents, or several letters, which lie behind each other
+      steps[0].kind == Kind::letters) {  // a letter and accents, or several letters, whose bytes are consecutive
     const auto joins = [](const Step& s) { return s.kind != Kind::space && s.kind != Kind::alone; };
     if (std::all_of(steps.begin(), steps.end(), joins)) {
       const auto count = static_cast<uint8_t>(pool_.size() - steps[0].offset);

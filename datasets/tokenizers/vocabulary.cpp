@@ -103,7 +103,7 @@ void read_added(WordpieceVocabulary& vocabulary, const json& list) {
     members.at("id");
     added.id = static_cast<int32_t>(members.number("id", 0, kMostTokens, 0));
     added.special = members.flag("special", false);
-    // lstrip and rstrip take white space into the token, which makes no piece in any case.
+    // lstrip and rstrip take white space into the token, but white space never makes a piece.
     if (members.flag("single_word", false))
       fail("{}: {} has single_word, which is not known here", where, shown(added.text));
     if (members.flag("normalized", !added.special)) {
@@ -143,7 +143,7 @@ Around around(const std::string& begin, const std::string& end) {
   return {one, fmt::format("{} B:1 [{}]:1", one, end)};
 }
 
-/// Nothing where the file has no post_processor: BertTokenizer of transformers then makes its own.
+/// Nothing if the file has no post_processor: BertTokenizer of transformers then makes its own.
 std::optional<Around> read_post_processor(const JsonMembers& root, const std::string& file) {
   const json* found = root.find("post_processor");
   if (found == nullptr) return std::nullopt;
@@ -162,7 +162,7 @@ std::optional<Around> read_post_processor(const JsonMembers& root, const std::st
   return around(id("cls"), id("sep"));
 }
 
-/// Refuses other ids around texts than those that are put there.
+/// Refuses ids around texts other than those that are put there.
 void check_around(const WordpieceVocabulary& vocabulary, const Around& theirs) {
   const Around ours = around(std::to_string(vocabulary.begin), std::to_string(vocabulary.end));
   for (const auto& [their, our] : {std::pair(theirs.one, ours.one), {theirs.pair, ours.pair}}) {
@@ -229,11 +229,11 @@ void read_names(const JsonMembers& config, const std::string& where, SpecialName
     if (value == nullptr) continue;
     const bool is_object = value->is_object();
     *name = is_object ? JsonMembers(*value, where + ": " + key).text("content", *name) : config.text(key, *name);
-    check_token(*name, where + ": " + key);  // an empty one would be found where the ids have a gap
+    check_token(*name, where + ": " + key);  // an empty one would match a gap in the ids
   }
 }
 
-/// Refuses a token that a file beside the vocabulary adds to it: which texts it is cut from only tokenizer.json says.
+/// Refuses a token that another file adds to the vocabulary: only tokenizer.json says in which texts it is found.
 void refuse_added(const std::filesystem::path& file, const std::string& token, const WordpieceVocabulary& vocabulary) {
   const auto is_it = [&](const AddedToken& added) { return added.text == token; };
   if (std::any_of(vocabulary.added.begin(), vocabulary.added.end(), is_it)) return;
@@ -243,7 +243,7 @@ void refuse_added(const std::filesystem::path& file, const std::string& token, c
       file.string(), shown(token));
 }
 
-/// The same of the lists of tokenizer_config.json or special_tokens_map.json, whose tokens are texts or objects.
+/// The same for the lists of tokenizer_config.json or special_tokens_map.json, whose tokens are texts or objects.
 void refuse_added(const std::filesystem::path& file, const json& root, const WordpieceVocabulary& vocabulary) {
   for (const char* list : {"added_tokens_decoder", "additional_special_tokens", "extra_special_tokens"}) {
     const auto found = root.find(list);
@@ -257,21 +257,21 @@ void refuse_added(const std::filesystem::path& file, const json& root, const Wor
 }
 
 /// Whether `config` names a class for tokenizers of all kinds, with which transformers does what tokenizer.json says
-/// and nothing else. The others here are BertTokenizer and its like.
+/// and nothing else. The other classes here are BertTokenizer and similar ones.
 bool is_of_any_kind(const JsonMembers& config) {
   const std::string name = config.text("tokenizer_class", "");
   return name == "PreTrainedTokenizerFast" || name == "PreTrainedTokenizer" || name == "TokenizersBackend";
 }
 
-/// What BertTokenizer takes from `root`, the object that `config` reads, in the place of what tokenizer.json says.
+/// What BertTokenizer takes from `root`, the object that `config` reads, instead of what tokenizer.json says.
 void read_options(const json& root, const JsonMembers& config, WordpieceOptions& options) {
   options.lower_case = config.flag("do_lower_case", options.lower_case);
-  if (root.contains("strip_accents")) options.strip_accents.reset();  // null, too, is said: as lower_case
+  if (root.contains("strip_accents")) options.strip_accents.reset();  // null counts as given: the same as lower_case
   if (config.find("strip_accents") != nullptr) options.strip_accents = config.flag("strip_accents", true);
   options.split_chinese = config.flag("tokenize_chinese_chars", options.split_chinese);
 }
 
-/// The object in a file; an empty one where there is no such file.
+/// The object in a file; an empty one if there is no such file.
 json object_in(const std::filesystem::path& path) {
   return std::filesystem::exists(path) ? read_json_object(path, kLargestFile) : json::object();
 }
@@ -306,7 +306,7 @@ WordpieceVocabulary read_pretrained_vocabulary(const std::filesystem::path& fold
   const bool as_it_is = is_json && is_of_any_kind(config);
   if (!as_it_is) read_options(root, config, vocabulary.options);
   read_names(config, (folder / kConfig).string(), names);
-  // Both are files of older versions, which transformers leaves aside, too, where the newer list is there.
+  // Both are files of older versions, which transformers ignores, too, if the newer list is there.
   const bool is_newer = config.find("added_tokens_decoder") != nullptr;
   const json map = is_newer ? json::object() : object_in(folder / kSpecialMap);
   const json tokens = is_newer ? json::object() : object_in(folder / "added_tokens.json");

@@ -16,8 +16,8 @@ BertNormalizerOptions normalizer_of(const WordpieceOptions& options) {
           .lower_case = options.lower_case};
 }
 
-constexpr size_t kShort = 15;                ///< bytes of words that are remembered
-constexpr size_t kKnown = size_t{1} << 15U;  ///< places for them: 1 MiB
+constexpr size_t kShort = 15;                ///< the most bytes of a word that is remembered
+constexpr size_t kKnown = size_t{1} << 15U;  ///< entries for them: 1 MiB
 
 uint64_t read_word(const char* from) {
   uint64_t value = 0;

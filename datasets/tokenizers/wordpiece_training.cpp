@@ -54,7 +54,7 @@ struct Pieces {
   std::vector<std::string> texts;  ///< by number
   std::unordered_map<std::string, int32_t> numbers;
 
-  /// The number of a piece, a new one where it is new.
+  /// The number of a piece; a new number if the piece is new.
   int32_t number(const std::string& text) {
     const auto [at, is_new] = numbers.emplace(text, static_cast<int32_t>(texts.size()));
     if (is_new) texts.push_back(text);
@@ -71,14 +71,14 @@ class Joining {
     push_changed();
   }
 
-  /// The most frequent pair becomes one piece; false where none comes `least` times.
+  /// Joins the most frequent pair into one piece; false if no pair occurs `least` times.
   bool join(int64_t least) {
     while (!first_.empty()) {
       const QueuedPair top = first_.top();
       first_.pop();
       const auto found = pairs_.find(top.pair);
       const int64_t now = found == pairs_.end() ? 0 : found->second.count;
-      if (now != top.count) {  // it became rarer since
+      if (now != top.count) {  // it has become rarer since
         if (now > 0) first_.push({now, top.pair});
         continue;
       }
