@@ -1,5 +1,6 @@
 // Modules that are added to a pretrained network and trained instead of it: adapters after its layers, and low-rank
-// updates of its matrices. Both leave the network as it is at first. SNNK's adapter is in layers/snnk/blocks.h.
+// updates of its matrices. At first an update changes nothing, and a bottleneck, whose weights begin small, very
+// little. SNNK's adapter is in layers/snnk/blocks.h.
 #pragma once
 
 #include "autograd/fused/bias_activation.h"

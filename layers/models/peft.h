@@ -2,7 +2,7 @@
 // hold only these, as Hugging Face's PEFT writes them: adapter_config.json and adapter_model.safetensors.
 //
 //   const Peft peft = read_peft(folder);       // or of your own: {.type = Peft::Type::lora, .low_rank = {8, 16}}
-//   add_adapter(model, peft, init);            // the model computes the same as before ...
+//   add_adapter(model, peft, init);            // the model computes the same as before, or nearly so ...
 //   load_adapter(model, peft, folder);         // ... until it gets trained values
 //   save_adapter(model, peft, "mine", base);   // PeftModel.from_pretrained(model, "mine") in Python, where it is LoRA
 #pragma once
