@@ -75,8 +75,8 @@ struct Config {
   }
 };
 
-/// Mean and deviation over `repeats` draws. Draw r has the same generator in every measurement, and so the same inputs.
-/// An Error begins with `what`.
+/// Mean and deviation over `repeats` draws. Draw r uses the same generator in every measurement, and so the same
+/// inputs. An Error begins with `what`.
 Spread repeated(const Config& config, const std::string& what, const std::function<double(Generator&)>& measure) {
   std::vector<double> values;
   for (int64_t r = 0; r < config.repeats; ++r) {

@@ -22,7 +22,7 @@ Tensor attend(MechanismOptions options, const Tensor& Q, const Tensor& K, const 
   return mechanism->forward(Q, K, V, {}, context).value();
 }
 
-/// A measured error, or what it comes of. If that is no finite number, this is an Error.
+/// A measured error, or a number that it is computed from. An Error if that is not finite.
 double checked(double error) {
   if (!std::isfinite(error)) {
     fail("the error is no finite number: queries and keys are too large; take smaller ones, by --scales");

@@ -58,7 +58,7 @@ Errors measure(Bert& bert, const std::vector<Tensor>& pieces, const TrainedHeads
   return errors;
 }
 
-/// Those that the model has positions for, or all its positions.
+/// The lengths for which the model has positions, or else its maximum length.
 std::vector<int64_t> lengths_of(const TrainedHeads& asked, int64_t positions, Log& log) {
   std::vector<int64_t> lengths = asked.lengths;
   for (const int64_t length : lengths) {

@@ -36,7 +36,7 @@ Tensor mask_of(const TensorMap& given, const Shape& keys) {
   return found->second.cast(DType::boolean);
 }
 
-/// Copies what the file gives into parameters and buffers; an unknown name is refused.
+/// Copies the file's tensors into parameters and buffers; an unknown name is refused.
 void load(const TensorMap& given, const std::map<std::string, Tensor>& state) {
   std::vector<std::string> known = {"Q", "K", "V", "dO", "mask"};
   for (const auto& [name, tensor] : state) known.push_back(name);
@@ -52,7 +52,7 @@ void load(const TensorMap& given, const std::map<std::string, Tensor>& state) {
   }
 }
 
-/// Identity matrices instead of V: attention is linear in V, so O is its matrix.
+/// Identity matrices in place of V: attention is linear in V, so O is its matrix.
 Tensor one_hot_values(const Tensor& K) {
   const int64_t L = K.size(2);
   const Tensor one = equal(Tensor::arange(L).view({L, 1}), Tensor::arange(L).view({1, L})).cast(K.dtype());
@@ -78,7 +78,7 @@ TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given) {
   const Mask mask{mask_of(given, K.shape()), call.causal};
   MechanismOptions options = call.mechanism;
   options.set_default_length(std::max(Q.size(2), K.size(2)));
-  // Frequencies are those of the file, or drawn once: what is written is what was used, for O and for A.
+  // Frequencies come from the file, or are drawn once, so the ones that are written are those used for O and for A.
   options.set_known({{"redraw", 0}, {"redraw-in-evaluation", false}});
 
   Generator init(call.seed);
@@ -95,7 +95,7 @@ TensorMap attend_tensors(const AttentionCall& call, const TensorMap& given) {
   };
   if (call.matrix) result["A"] = attend(Q, K, one_hot_values(K)).value().contiguous();
   if (const Tensor Omega = mechanism->frequencies(call.training); Omega.defined()) {
-    result["Omega"] = Omega.slice(2, 0, Q.size(3)).contiguous();  // FastFood's has columns for padding
+    result["Omega"] = Omega.slice(2, 0, Q.size(3)).contiguous();  // FastFood's has extra columns for padding
   }
   const auto dO = given.find("dO");
   if (dO == given.end()) {

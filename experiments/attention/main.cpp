@@ -1,4 +1,4 @@
-// Every attention of the registry: lists them, shows one, and computes any on tensors of the caller's own.
+// Every attention in the registry: lists them, shows one, and computes any of them on the caller's own tensors.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -11,7 +11,7 @@
 namespace bochner {
 namespace {
 
-/// An input that must be there, or an undefined tensor.
+/// An input that must be present if `needed`, or an undefined tensor.
 Tensor find(const TensorMap& given, const std::string& name, bool needed = false) {
   const auto found = given.find(name);
   if (found != given.end()) return found->second;
@@ -19,7 +19,7 @@ Tensor find(const TensorMap& given, const std::string& name, bool needed = false
   return {};
 }
 
-/// Numbers of tokens or of their types as i64.
+/// Token ids or token types as i64.
 Tensor integers_of(const TensorMap& given, const std::string& name, Device device, bool needed = false) {
   Tensor x = find(given, name, needed);
   if (!x.defined()) return x;
@@ -76,7 +76,7 @@ Outputs outputs_of(const Vit& vit, const TensorMap& given, Device device, Contex
   return out;
 }
 
-/// Refuses what is neither an input nor the gradient of an output.
+/// Refuses names that are neither an input nor the gradient of an output.
 void check_names(const TensorMap& given, std::vector<std::string> known, const Outputs& out) {
   for (const auto& [name, value] : out) known.push_back("d" + name);
   for (const auto& [name, tensor] : given) {
@@ -125,7 +125,8 @@ TensorMap computed(Model& model, const ModelCall& call, const TensorMap& given) 
   return result;
 }
 
-/// As many classes as the base has are those of the base, in its order; others have no names, and one is a score.
+/// If there are as many classes as the base has, they are the base's, in its order; others have no names, and one is a
+/// score.
 template <class Options>
 void set_count(Options& options, int64_t classes) {
   if (options.classes != classes) {
@@ -135,7 +136,7 @@ void set_count(Options& options, int64_t classes) {
   options.classes = classes;
 }
 
-/// A base without a classifier gets one where the adapter has one.
+/// A base without a classifier gets one if the adapter has one.
 void set_classes(BertOptions& options, const Peft& peft) {
   if (peft.classes == 0) return;
   options.masked_tokens = false;
@@ -170,7 +171,7 @@ ModelAnswer answer(const ModelCall& call, Options options, const TensorMap& give
   if (peft) {
     add_adapter(model, *peft, init);
     load_adapter(model, *peft, call.adapter);
-    // What the folder lacks the adapter may have.
+    // The adapter may have what the folder lacks.
     std::vector<std::string> of_adapter = peft->modules_to_save;
     if (peft->replaces_heads()) of_adapter.insert(of_adapter.end(), {"pooler", "classifier"});
     std::erase_if(result.loaded.made_new, [&](const std::string& name) { return peft::is_within(name, of_adapter); });

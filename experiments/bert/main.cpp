@@ -1,4 +1,4 @@
-// Pretrained BERT and ViT: their outputs on inputs of the caller's own, and their weights written again.
+// Pretrained BERT and ViT: computes their outputs on the caller's own inputs, and writes their weights again.
 #include "engine/io/paths.h"
 #include "engine/nearest.h"
 #include "experiments/bert/io.h"

@@ -58,7 +58,7 @@ struct Trained {
   std::unique_ptr<Mlp> network;
 };
 
-/// Empty if no entry has the name.
+/// The value of a name; empty if no entry has it.
 std::string value_of(const std::vector<IniEntry>& entries, const std::string& name) {
   for (const IniEntry& entry : entries) {
     if (entry.name == name) return entry.value;
@@ -72,7 +72,7 @@ Trained trained_of(rows::Config& of, const std::string& experiment, const std::s
   std::vector<std::string> arguments = {"--config=" + (folder / kConfig).string()};
   if (!tables.empty() && !std::filesystem::exists(tables)) fail("--tables={}: there is no such file or folder", tables);
   if (!tables.empty()) arguments.push_back("--data=" + tables);
-  const Resources complete{.presets = {{protocol, ""}}, .paper = {}};  // config.ini states every setting of its preset
+  const Resources complete{.presets = {{protocol, ""}}, .paper = {}};  // config.ini has every setting of its preset
   load_config({experiment, "", complete}, fields, of.run, arguments, {});
   Trained result;
   result.name = fmt::format("{} {} {}", experiment, of.run.task, of.run.attention);
@@ -141,7 +141,7 @@ void judge(std::vector<Candidate>& candidates, const TableSplit& test) {
   }
 }
 
-/// Median milliseconds of each candidate, measured in turn, so that other load affects all alike.
+/// Median milliseconds of each candidate, measured in turns, so that other load affects all alike.
 void race(std::vector<Candidate>& candidates, const Config& config, const TableSplit& test) {
   for (const int64_t rows : config.rows) {
     std::vector<int64_t> places(static_cast<size_t>(rows));  // repeated if there are fewer

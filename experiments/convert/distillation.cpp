@@ -26,10 +26,10 @@ std::unique_ptr<Bert> loaded(const std::filesystem::path& folder, const BertOpti
   return bert;
 }
 
-/// Beside weights in their logarithms, so that one that is rounded to 0 has a gradient.
+/// Added to weights before their logarithm, so that a weight that is rounded to 0 has a gradient.
 constexpr double kSmallest = 1e-8;
 
-/// Of a model whose first output is its loss; in evaluation the second one is Distillation::squares().
+/// For a model whose first output is its loss; in evaluation, the second one is Distillation::squares().
 class Closeness final : public Objective {
  public:
   Variable loss(const Outputs& outputs, const Examples&) const override { return outputs.front(); }
@@ -43,7 +43,7 @@ class Closeness final : public Objective {
   std::vector<Prediction> predictions(const Outputs&, const Examples&) const override { return {}; }
 };
 
-/// What Distillation::apart() returns of so many numbers, of what Closeness has collected.
+/// What Distillation::apart() returns, `count` numbers, from what Closeness has collected.
 std::vector<double> apart_of(const Answers& answers, size_t count) {
   std::vector<double> errors(count), norms(count);
   for (size_t i = 0; i < answers.values.size(); ++i) {
@@ -54,7 +54,7 @@ std::vector<double> apart_of(const Answers& answers, size_t count) {
   return errors;
 }
 
-/// sqrt(mean_b e_b) of apart().
+/// sqrt(mean_b e_b) from apart().
 double of_outputs(const std::vector<double>& apart) {
   double sum = 0;
   for (size_t b = 0; b + 1 < apart.size(); ++b) sum += apart[b] * apart[b];
@@ -270,7 +270,7 @@ Problem Distillation::problem(std::unique_ptr<Feed> train, std::vector<Examples>
 }
 
 std::vector<double> Distillation::apart(const std::vector<Examples>& batches) {
-  Generator noise = stream_of(seed_, Stream::evaluation);  // of features that are drawn in evaluation, too
+  Generator noise = stream_of(seed_, Stream::evaluation);  // for features that are also drawn in evaluation
   Context context{noise, false};
   const NoTape constant;
   Answers answers;

@@ -83,7 +83,7 @@ struct Config {
   }
 
  private:
-  /// Those with a training set.
+  /// The tasks that have a training set.
   static std::vector<std::string> tasks() {
     std::vector<std::string> names = {kNone};
     for (const glue::Corpus& corpus : glue::corpora()) {
@@ -98,7 +98,7 @@ convert::Match match_of(const std::string& name) {
   return name == "states" ? convert::Match::states : convert::Match::outputs;
 }
 
-/// An Error about what can be told before texts are read.
+/// An Error about anything that can be known before texts are read.
 void require_settings(const Config& config) {
   require_positions(pretrained_bert(config.pretrained), config.max_length);
   if (config.text.empty() == (config.text_of == kNone)) {
@@ -131,7 +131,7 @@ std::vector<Examples> first_batches(Feed& feed, int64_t most) {
   return batches;
 }
 
-/// What was done and how far outputs are apart, beside the model.
+/// Writes next to the model what was done and how far the outputs are from softmax's.
 void write_record(const Config& config, const Session& session, const RunRecord& run,
                   const convert::Distillation& distillation, const std::vector<double>& after,
                   const std::filesystem::path& folder) {

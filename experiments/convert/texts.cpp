@@ -76,8 +76,7 @@ Texts sentences_of(const std::string& task, const std::filesystem::path& glue, c
   const auto batches = [&](int64_t begin, int64_t end, bool shuffle) {
     LoaderOptions rows = order(options, shuffle);
     rows.pad_id = tokenizer->vocabulary().padding;
-    if (shuffle)
-      rows.group_by_length = kGroupedBatches;  // the first batches that are held out must not be the shortest
+    if (shuffle) rows.group_by_length = kGroupedBatches;  // or else the first held-out batches would be the shortest
     return std::make_unique<Sentences>(encode(table.part(begin, end), *tokenizer, options.longest, say), rows);
   };
   return {tokenizer, batches(0, kept, true), batches(kept, table.size(), false)};

@@ -22,7 +22,7 @@ namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
-/// Of every command.
+/// Options of every command.
 struct Invocation {
   int threads = 0;
   bool help = false;
@@ -44,7 +44,7 @@ struct Options : Invocation {
   }
 };
 
-/// Of what makes files.
+/// Options of commands that make files.
 struct MakingOptions : Options {
   uint64_t seed = 0;
 
@@ -54,7 +54,7 @@ struct MakingOptions : Options {
   }
 };
 
-/// Of `make pathfinder`.
+/// Options of `make pathfinder`.
 struct PathfinderOptions : MakingOptions {
   int64_t size = 32;
   std::string difficulty = "hard";
@@ -71,7 +71,7 @@ struct PathfinderOptions : MakingOptions {
   }
 };
 
-/// Of `make films`.
+/// Options of `make films`.
 struct FilmsOptions : MakingOptions {
   int64_t rounds = pairs::FilmsOptions{}.rounds;
   Partial partial{};
@@ -87,7 +87,7 @@ struct FilmsOptions : MakingOptions {
   }
 };
 
-/// Of `show pathfinder`.
+/// Options of `show pathfinder`.
 struct SamplesOptions : Invocation {
   uint64_t seed = 0;
   int64_t size = 32;
@@ -102,7 +102,7 @@ struct SamplesOptions : Invocation {
   }
 };
 
-/// The state of one set: one line, and one more for each broken file.
+/// The state of one data set: one line, and one more for each broken file.
 class Check {
  public:
   void print(const std::string& set, const std::vector<CheckedFile>& files, const std::string& how_to_get) {
@@ -130,7 +130,7 @@ class Check {
     ++broken_;
   }
 
-  /// A set that this user may not read, say.
+  /// A set that, for example, this user may not read.
   static void print_unreadable(const std::string& set, const std::string& what) {
     fmt::print("{:<24} {:<10} {}\n", set, "unreadable", what);
   }
@@ -198,7 +198,7 @@ void make_pathfinder(const PathfinderOptions& options, Fields&) {
                                                   .seed = options.seed};
   pathfinder::check(generator);
   const std::filesystem::path below = pathfinder::folder_of(generator.size, generator.dashes);
-  // There are too many images to be removed while a signal ends the program.
+  // There are too many images to remove while a signal ends the program.
   const StopNote note("interrupted; the next start removes the images that were drawn until now");
   pathfinder::ensure_files(std::filesystem::path(options.data) / below, generator, say);
 }

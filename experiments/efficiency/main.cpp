@@ -1,5 +1,5 @@
 // Time and memory of attention, and of a whole Transformer, against the length of sequences, or against one of the
-// sizes that KL Table 1 has beside it.
+// other sizes in KL Table 1.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,14 +17,14 @@ namespace {
 
 struct Cost {
   double seconds = 0;
-  double mebibytes = 0;  ///< peak memory, less that held before
+  double mebibytes = 0;  ///< peak memory, less what was held before
 };
 
 struct Costs {
   Cost forward, both;
 };
 
-/// The cost of one mechanism at one length, or other value, or `why_not` if it was not measured.
+/// The cost of one mechanism at one length, or other value, or the reason why it was not measured.
 struct Row {
   const Method* method;
   int64_t value;
@@ -40,7 +40,7 @@ double now(const Config& config) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Measures one call. The first one, `round` 0, finds cold caches and counts only if it exceeds the limit.
+/// Measures one call. The first one, `round` 0, has cold caches and counts only if it exceeds the limit.
 void measure(const Config& config, const std::function<void()>& call, int64_t round, Cost& cost) {
   const Device device = Device::named(config.run.device);
   Allocator& allocator = Allocator::of(device);
@@ -55,8 +55,8 @@ void measure(const Config& config, const std::function<void()>& call, int64_t ro
   cost.seconds = round <= 1 ? seconds : std::min(cost.seconds, seconds);
 }
 
-/// Measures all methods at one length, or other value, in turn, round by round, so that other load affects all alike.
-/// `stops` has the reasons of methods that stop here; `spent` are their seconds so far.
+/// Measures all methods at one length, or other value, in turns, round by round, so that other load affects all alike.
+/// `stops` receives the reasons of methods that stop here; `spent` has their seconds so far.
 std::vector<Row> measured(const Config& config, const std::vector<Method>& methods, int64_t value,
                           std::vector<std::string>& stops, std::vector<double>& spent, Log& log) {
   std::vector<Row> rows;
@@ -64,7 +64,7 @@ std::vector<Row> measured(const Config& config, const std::vector<Method>& metho
   for (size_t i = 0; i < methods.size(); ++i) {
     rows.push_back({&methods[i], value, {}, stops[i]});
   }
-  // What needs too much memory at this value stops here, and the others go on.
+  // A method that needs too much memory at this value stops here, and the others continue.
   const auto within_memory = [&](size_t i, const std::function<void()>& call) {
     try {
       call();
@@ -101,8 +101,8 @@ std::vector<Row> measured(const Config& config, const std::vector<Method>& metho
   return rows;
 }
 
-/// Stops the methods whose seconds at the next value would exceed the budget: they grow at least in proportion to the
-/// length, and with the other sizes they do not fall.
+/// Stops the methods whose time at the next value would exceed the budget: it grows at least in proportion to the
+/// length, and does not decrease with the other sizes.
 void keep_budget(const Config& config, const std::vector<Row>& last, int64_t next, const std::vector<double>& spent,
                  std::vector<std::string>& stops, Log& log) {
   if (config.budget_seconds == 0) return;
@@ -155,7 +155,7 @@ Table table_of(const std::vector<Row>& rows, const std::string& against) {
   return table;
 }
 
-/// The slope of log y against log x by least squares: e where y grows as x^e; "–" of fewer than two points.
+/// The slope of log y against log x by least squares: e if y grows as x^e; "–" if there are fewer than two points.
 std::string exponent(const std::vector<std::pair<double, double>>& points) {
   if (points.size() < 2) return kNoNumber;
   double x_mean = 0, y_mean = 0, above = 0, below = 0;
@@ -171,7 +171,7 @@ std::string exponent(const std::vector<std::pair<double, double>>& points) {
   return fmt::format("{:.2f}", std::round(100 * above / below) / 100 + 0.0);  // + 0.0: no -0.00
 }
 
-/// Over all values, and over the two last ones, where what does not grow weighs least.
+/// Over all values, and over the last two, where costs that do not grow weigh least.
 Table exponents_of(const std::vector<Method>& methods, const std::vector<Row>& rows) {
   Table table{{"mechanism", "time", "time, last two", "memory", "memory, last two"}, {}};
   for (const Method& method : methods) {
@@ -193,7 +193,7 @@ Table exponents_of(const std::vector<Method>& methods, const std::vector<Row>& r
   return table;
 }
 
-/// An Error where what differs is not said, or twice.
+/// An Error if it is not said what is varied, or is said twice.
 void check(const Config& config, const Fields& fields) {
   if (config.head_dim == 0 && config.dim % config.heads != 0) {
     fail("efficiency: {} heads do not divide {}; see --head-dim", config.heads, config.dim);

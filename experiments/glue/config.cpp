@@ -4,7 +4,7 @@
 
 namespace bochner::glue {
 
-constexpr int64_t kLargeRows = 50000;  // SST-2, QNLI, QQP and MNLI have more, the others far less
+constexpr int64_t kLargeRows = 50000;  // SST-2, QNLI, QQP and MNLI have more, the others far fewer
 
 Config::Config() {
   run.tasks = names_of(tasks);

@@ -9,13 +9,13 @@ namespace {
 
 std::filesystem::path folder_of(const RunOptions& run) { return std::filesystem::path(run.data) / "glue"; }
 
-/// The last tenth of a training set whose development set is not there.
+/// Splits off the last tenth of a training set whose development set is missing.
 std::pair<Table, Table> held_out(const Table& train) {
   const int64_t kept = train.size() - train.size() / 10;
   return {train.part(0, kept), train.part(kept, train.size())};
 }
 
-/// What is learnt from and what is measured.
+/// Loads what is learnt from and what is measured on.
 void load_labelled(const TextConfig& config, const RunOptions& run, const Messages& messages, Texts& texts) {
   const std::filesystem::path folder = folder_of(run);
   const Corpus& corpus = *texts.corpus;
@@ -76,7 +76,7 @@ void TextConfig::fields(Fields& f) {
 }
 
 std::vector<GlueTask> glue_tasks(const std::shared_ptr<const TextConfig>& config) {
-  // The first metric is the one that SNNK's tables give, and that chooses the best model.
+  // The first metric is the one in SNNK's tables; it also chooses the best model.
   const auto entry = [&](const char* name, std::vector<std::string> metrics) {
     return task_of(corpus_named(name), config, std::move(metrics));
   };

@@ -1,4 +1,4 @@
-// Pointwise kernel estimation (SNNK 4.1, Fig. 2 g, h): the error of an SNNK layer against the layer it replaces, by its
+// Pointwise kernel estimation (SNNK 4.1, Fig. 2 g, h): the error of an SNNK layer against the layer it replaces, by the
 // number of random projections, and its growth with the depth of a bundled network (Appendix B).
 #include <fmt/format.h>
 
@@ -59,8 +59,8 @@ struct Point {
   std::string series;
   int64_t projections;
   double mean, deviation;   ///< of the relative errors
-  double root_mean_square;  ///< of them
-  double expected;          ///< the same by formula, as the estimate has no bias; NaN if there is none
+  double root_mean_square;  ///< of the same errors
+  double expected;          ///< the same by formula, as the estimate is unbiased; NaN if there is none
 };
 
 double dot(const Tensor& a, const Tensor& b) { return sum(a.cast(DType::f64) * b.cast(DType::f64)).item(); }
@@ -70,7 +70,7 @@ Tensor entries(int64_t dim, Generator& generator) {
   return uniform({1, dim}, generator) * (1 / std::sqrt(static_cast<double>(dim)));
 }
 
-/// Of |estimate(i) / exact - 1| over the instantiations; NaN where an estimate overflows.
+/// Statistics of |estimate(i) / exact - 1| over the instantiations; NaN if an estimate overflows.
 template <class Estimate>
 Point measure(const Config& config, const std::string& series, int64_t projections, double exact,
               const Estimate& estimate, Log& log) {
@@ -113,7 +113,7 @@ std::vector<Point> layer(const Config& config, Log& log) {
             return dot(map.forward(x).value(), map.weights(w, b));
           },
           log));
-      if (config.orthogonal) continue;  // the formula is of independent projections
+      if (config.orthogonal) continue;  // the formula is for independent projections
       Generator any(0);
       const UniversalFeatures map({}, config.dim, options, any);
       all.back().expected = std::sqrt(map.variance(dot(x, x), dot(w, w), product, config.bias)) / std::abs(exact);

@@ -8,7 +8,7 @@
 namespace bochner {
 namespace {
 
-/// Of the tree's sums; channels 0 and 1 are for what is not on its way during backward.
+/// For the tree's sums; channels 0 and 1 are for transfers that are not in progress during backward.
 constexpr int kChannel = 2;
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kOptimizerPrefix = "optimizer.";
 constexpr const char* kPredictions = "predictions.tsv";
 
-/// Whether a checkpoint has the same tensor.
+/// Whether a checkpoint has the same tensor, bit for bit.
 bool has_bits_of(const State& state, const std::string& name, const Tensor& tensor) {
   const auto found = state.tensors.find(name);
   if (found == state.tensors.end() || !(found->second.shape() == tensor.shape())) return false;
@@ -33,7 +33,7 @@ std::vector<Parameter*> parameters_on(Device device, Module& model) {
   return model.parameters();
 }
 
-/// Refuses to divide a batch that has no parts.
+/// Refuses to divide a batch that cannot be divided.
 Problem checked(Problem problem, const RunOptions& run) {
   BOCHNER_ASSERT(problem.model && problem.forward && problem.objective);
   BOCHNER_ASSERT((problem.train && problem.split) || (!run.predict.empty() && !problem.asked.empty()));
@@ -165,7 +165,7 @@ void Learner::update(const Examples& batch, int64_t step) {
     const Tensor terms = accumulate_ > 1 ? problem_.objective->terms(batch) : Tensor();
     const int64_t parts = std::clamp<int64_t>(batch.size(), 1, accumulate_);  // the last batch of an epoch can be short
     for (int64_t part = 0; part < parts; ++part) {
-      Context context{noise_, true, step};  // by the step, features that are kept know when to be drawn anew
+      Context context{noise_, true, step};  // the step tells kept features when to be redrawn
       add_part(parts > 1 ? batch.part(part, parts) : batch, context, terms, {loss_, correct_});
     }
   }
@@ -178,16 +178,16 @@ void Learner::update(const Examples& batch, int64_t step) {
   optimizer_->clear_gradients();
 }
 
-/// Adds the gradient of these examples, which are a part of a batch of so many terms, or the whole batch where they are
-/// not defined.
+/// Adds the gradient of these examples, which are a part of a batch with `terms` terms, or the whole batch if that is
+/// undefined.
 void Learner::add_part(const Examples& examples, Context& context, const Tensor& terms, const Totals& to,
                        const Tape::Completed& completed) {
   const Objective& objective = *problem_.objective;
   Tape tape;
   const Outputs outputs = problem_.forward(examples, context);
   Variable loss = objective.loss(outputs, examples);
-  // All slices of sequences come to the same loss. It counts in the first one, and the others' gradients come from
-  // there.
+  // All slices of sequences arrive at the same loss. It counts in the first one, from which the others get their
+  // gradients.
   const bool counts = context.slice == nullptr || context.slice->is_first();
   if (!counts) loss = loss * 0;
   if (terms.defined()) loss = loss * Variable((objective.terms(examples) / terms).cast(loss.value().dtype()));
@@ -201,14 +201,14 @@ void Learner::add_shards(const Examples& batch, int64_t step) {
   const Tensor terms = problem_.objective->terms(batch);
   const int64_t parts = int64_t{shards_} * slices_;
   const auto part = [&](int64_t i, SequenceSlice* slice, const Tape::Completed& completed) {
-    // A short batch may leave a shard without examples, but what all examples share must be drawn all the same.
+    // A short batch may leave a shard without examples, but what all examples share must still be drawn.
     Examples shard = batch.part(i / slices_, shards_);
     const bool empty = shard.size() == 0;
     if (empty) shard = batch.part(batch.size() - 1, batch.size());
     if (slice != nullptr) shard = shard.of_slice(*slice, problem_.sequences);
     Generator shared = of_step.fork(0);
     Generator own = of_step.fork(static_cast<uint64_t>(i) + 1);
-    Context context{own, true, step * parts + i, &shared, slice};  // each part draws what they share anew
+    Context context{own, true, step * parts + i, &shared, slice};  // each part draws the shared noise anew
     const Totals totals{Tensor::zeros({}, DType::f64, device_), Tensor::zeros({}, DType::f64, device_)};
     if (empty) {
       problem_.forward(shard, context);
@@ -223,7 +223,7 @@ void Learner::add_shards(const Examples& batch, int64_t step) {
 }
 
 Blame Learner::blame(int64_t step) {
-  if (step + 1 != next_) {  // a card is some steps ahead
+  if (step + 1 != next_) {  // a GPU has begun some later steps
     problem_.train->go_to(step);
     batch_ = problem_.train->next();
     next_ = step + 1;
@@ -333,7 +333,7 @@ void Learner::predict(const std::string& file, const std::function<void(const Pr
       all.push_back(std::move(one));
     }
   });
-  // The feed may have another order than the data set.
+  // The feed's order may differ from the data set's.
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
   for (const Prediction& one : all) say(one);
 }

@@ -37,7 +37,7 @@ bool may_be_idle(const std::string& option) {
   });
 }
 
-/// Whether one of the mechanisms that the fields name has the option and is as `holds` asks.
+/// Whether one of the mechanisms that the fields name has the option and satisfies `holds`.
 bool is_read(const std::string& option, const std::vector<const Field*>& fields,
              const std::function<bool(const std::string& mechanism)>& holds) {
   for (const Field* field : fields) {

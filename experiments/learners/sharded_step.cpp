@@ -12,7 +12,7 @@
 namespace bochner {
 namespace {
 
-/// Adds where both are there. A gradient that is missing counts as nothing.
+/// Adds x to `to`. A missing gradient counts as 0.
 void add_gradient(Tensor& to, const Tensor& x) {
   if (!to.defined()) {
     to = x;
@@ -78,7 +78,7 @@ ShardTree ShardedStep::holders_of(int shard) const {
   return {begins, first};
 }
 
-/// The slices of a shard that this process holds, in turns: each with its own gradients and buffers.
+/// Runs the slices of a shard that this process holds, in turns, each with its own gradients and buffers.
 void ShardedStep::run_slices(const Part& part, int64_t shard, int64_t length) {
   struct Own {
     Sums sums;
@@ -114,7 +114,7 @@ void ShardedStep::run_slices(const Part& part, int64_t shard, int64_t length) {
 
 ShardedStep::Sums ShardedStep::sum_of(ShardTree::Node node, const Part& part, int64_t length) {
   if (node.is_leaf() && slices_ == 1) return run_part(part, node.begin);
-  if (node.is_leaf()) {  // leaves come in order: with the first one of a shard all of its slices run
+  if (node.is_leaf()) {  // leaves come in order: all slices of a shard run with its first one
     if (!done_.contains(node.begin)) run_slices(part, node.begin / slices_, length);
     Sums sums = std::move(done_.at(node.begin));
     done_.erase(node.begin);
@@ -132,7 +132,7 @@ ShardedStep::Sums ShardedStep::sum_of(ShardTree::Node node, const Part& part, in
 /// The last shard here has the gradient of a parameter, so all subtrees here have theirs.
 void ShardedStep::set_out(Parameter& parameter, const std::vector<Sums>& held, GradientSums& sums) {
   const auto number = numbers_.find(&parameter);
-  if (number == numbers_.end()) return;  // not of this model
+  if (number == numbers_.end()) return;  // not a parameter of this model
   const size_t p = number->second;
   Tensor sum = std::exchange(parameter.grad, Tensor());
   for (size_t i = waiting_.size(); i-- > 0;) {

@@ -31,7 +31,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kNoiseStream = 1;  // a fork of the stream of evaluations
 
-/// What the analyses found, for people and as numbers.
+/// What the analyses found, as text and as numbers.
 struct Findings {
   Json numbers;
   std::vector<std::pair<std::string, Table>> tables;
@@ -80,8 +80,8 @@ class Analysis {
   }
 
  private:
-  /// With a sample of the test set in its own order, since the first examples must not be the shortest; or with
-  /// training batches as the run had them.
+  /// Uses a sample of the test set in its own order, so that the first examples are not the shortest; or training
+  /// batches as the run had them.
   Problem problem_with(const EncoderOptions& options, bool as_trained = false) const {
     RunOptions run = config_.run;
     run.group_by_length = run.group_by_length && as_trained;
@@ -131,7 +131,7 @@ class Analysis {
         noise_charts(found.each));
   }
 
-  /// What KL's figures plot of models against each other, of examples.
+  /// What KL's figures plot against each other for several models, here for examples.
   static std::string noise_charts(const std::vector<ExampleNoise>& each) {
     Curve deviations{"test examples", 0, false, {}, false};
     Curve accuracies = deviations;
@@ -225,7 +225,7 @@ class Analysis {
                  line_chart("singular value", "number", curves));
   }
 
-  /// The mask of O's tokens: of both sequences of a pair, and true at the CLS vector in front, where there is one.
+  /// The mask for the tokens of O: for both sequences of a pair, and true at the CLS vector in front, if there is one.
   static Tensor mask_beside(const Examples& batch, const Tensor& O) {
     Tensor mask = batch.at("mask");
     if (!mask.defined()) return mask;
@@ -237,7 +237,7 @@ class Analysis {
     return longer;
   }
 
-  /// tau of the first updates of a new model of this run's settings with some attention.
+  /// tau of the first updates of a new model with this run's settings and the given attention.
   std::vector<double> scores_with(const std::string& attention) const {
     Problem problem = problem_with(encoder_options(config_.model, attention, data_.task), true);
     const Problem again = problem_with(encoder_options(config_.model, attention, data_.task), true);  // for its feed
@@ -256,7 +256,7 @@ class Analysis {
                               share_of_a_step());
   }
 
-  /// Of the seconds of the run; 0 if steps end it, or if it has not ended.
+  /// A step's share of the seconds of the run; 0 if the run is limited by steps, or has not ended.
   double share_of_a_step() const {
     const std::filesystem::path folder = config_.analyse;
     if (config_.run.seconds == 0 || !std::filesystem::exists(folder / kResults)) return 0;

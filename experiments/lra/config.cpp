@@ -92,7 +92,7 @@ ArenaTask task_of(const Config& config) {
 }
 
 TaskData data_of(const Config& config, const ArenaTask& task, Log& log) {
-  // Of the pairs, contrastive learning takes half.
+  // Contrastive learning takes half of the pairs.
   const int64_t batch = config.learn == Goal::contrastive ? 2 * config.run.batch : config.run.batch;
   if (config.random_data) return sequence::random_data(task.about(config.run), batch);
   return task.load(config.run, messages_to(log));

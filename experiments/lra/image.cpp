@@ -1,4 +1,4 @@
-// Image: which of ten things does a grey picture of CIFAR-10 show? Pixel by pixel.
+// Image: which of ten objects does a grey CIFAR-10 picture show? Pixel by pixel.
 #include <filesystem>
 #include <memory>
 

@@ -1,4 +1,4 @@
-// ListOps, generated where its files are not there yet.
+// ListOps, generated if its files are missing.
 #include "datasets/listops/listops.h"
 
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 struct ListopsConfig {
   listops::Tokenisation tokenisation = listops::Tokenisation::fixed;
   int64_t max_length = 2000;
-  // Of the generator; the defaults are the Long Range Arena's.
+  // For the generator; the defaults are the Long Range Arena's.
   int64_t min_tokens = 500;
   int64_t max_tokens = 2000;
   int64_t train_examples = 96000;
@@ -44,7 +44,7 @@ struct ListopsConfig {
       "lra_release.gz; the examples are then counted");
   }
 
-  /// With `found`, states how many examples the files hold; an Error where a setting asks for something else.
+  /// With `found`, sets the numbers of examples to those in the files; an Error if a setting asks for something else.
   void state_found(const TaskData& data) {
     if (!found) return;
     const ListopsConfig untouched;

@@ -1,4 +1,4 @@
-// Long Range Arena: trains a sequence classifier with any attention of the registry and tests it.
+// Long Range Arena: trains a sequence classifier with any attention in the registry and tests it.
 #include "experiments/common/process/arguments.h"
 #include "experiments/common/process/build_info.h"
 #include "experiments/common/program/program.h"
@@ -19,7 +19,7 @@ void print_table(const lra::Config& config, const Session& session) {
              written(task_tables(found.runs, config.run.tasks, config.run.attentions, papers), found, config.format));
 }
 
-/// Writes steps for another implementation, with all that it needs to know of the model and the optimizer.
+/// Writes steps for another implementation, with all that it needs to know about the model and the optimizer.
 void record_steps(const lra::Config& config, const TaskData& data, const lra::ArenaTask& task, Session& session) {
   const std::filesystem::path folder = std::filesystem::path(config.record).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder);

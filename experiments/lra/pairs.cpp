@@ -1,5 +1,4 @@
-// Retrieval, does one paper cite the other? And films, are two reviews about the same film? Two documents, byte by
-// byte.
+// Retrieval: does one paper cite the other? Films: are two reviews about the same film? Two documents, byte by byte.
 #include <filesystem>
 #include <memory>
 

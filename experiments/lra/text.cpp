@@ -1,4 +1,4 @@
-// Text: is a review of IMDb positive? Byte by byte.
+// Text: is an IMDb review positive? Byte by byte.
 #include "datasets/text/text.h"
 
 #include <filesystem>

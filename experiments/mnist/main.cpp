@@ -1,4 +1,4 @@
-// MNIST and Fashion-MNIST (SNNK 4.2, G.1.3, Fig. 9): 784-512-512-10 against the same with an SNNK layer in its middle.
+// MNIST and Fashion-MNIST (SNNK 4.2, G.1.3, Fig. 9): 784-512-512-10 against the same with an SNNK layer in the middle.
 #include "experiments/common/program/program.h"
 #include "experiments/learners/rows/mnist.h"
 

@@ -10,7 +10,7 @@ namespace {
 
 using namespace bochner;  // NOLINT: a program, not a header
 
-/// The run whose model is asked, continued or begun with; empty: none.
+/// The run whose model is used, continued or begun with; empty: none.
 std::filesystem::path run_before(const pretrain::Config& config, const Session& session) {
   const RunOptions& run = config.run;
   if (asks_a_run(run)) return run.evaluate.empty() ? run.predict : run.evaluate;
@@ -23,8 +23,8 @@ std::filesystem::path run_before(const pretrain::Config& config, const Session& 
   return run.init;
 }
 
-/// The model of a run, for other programs: a copy of what a finished run holds; one that is not finished is written
-/// with the tokens of its texts.
+/// Exports the model of a run for other programs: copies what a finished run has written; for an unfinished run, writes
+/// it with the tokens of its texts.
 void export_run(const pretrain::Config& config, Communicator& comm, const Say& say) {
   const std::filesystem::path run = config.exported;
   const std::filesystem::path model = pretrain::model_folder(run);
@@ -41,7 +41,7 @@ void export_run(const pretrain::Config& config, Communicator& comm, const Say& s
 void run(pretrain::Config& config, Session& session) {
   const auto say = messages_to(session.log).say;
   if (!config.exported.empty()) return export_run(config, session.comm, say);
-  (void)config.texts();  // before a folder is made
+  (void)config.texts();  // before a folder is created
   config.optim.schedule_of(config.run.steps);
   require_places(session);
   const std::string before =

@@ -13,13 +13,13 @@
 namespace bochner::pretrain {
 namespace {
 
-/// Streams of random numbers, beside those of the Learner.
+/// Streams of random numbers, besides those of the Learner.
 constexpr uint64_t kMasks = static_cast<uint64_t>(Stream::own);
 constexpr uint64_t kSentences = kMasks + 1;
 
 uint64_t seed_of(const RunOptions& run, uint64_t stream) { return stream_of(run.seed, Stream{stream}).seed(); }
 
-/// In checkpoints the pieces of the vocabulary, a line each.
+/// The name in checkpoints of the vocabulary's pieces, one per line.
 constexpr const char* kVocabulary = "vocabulary";
 
 std::vector<std::string> pieces_in(const std::string& lines) {
@@ -29,7 +29,7 @@ std::vector<std::string> pieces_in(const std::string& lines) {
   return pieces;
 }
 
-/// The vocabulary that a run has learned with, as lines; empty where its checkpoint, or the file `run`, does not tell.
+/// The vocabulary that a run has learnt with, as lines; empty if its checkpoint, or the file `run`, does not have it.
 std::string vocabulary_of(const std::filesystem::path& run) {
   const std::filesystem::path checkpoint = std::filesystem::is_directory(run) ? checkpoint_in(run) : run;
   if (!std::filesystem::exists(checkpoint)) return "";
@@ -41,7 +41,7 @@ std::string vocabulary_of(const std::filesystem::path& run) {
   return is_all && std::filesystem::exists(finished) ? vocabulary_text(read_vocabulary(finished).pieces) : "";
 }
 
-/// Of an unfinished run of an older version, which tells only the hash of a vocabulary that was made.
+/// For an unfinished run of an older version, which has only the hash of a generated vocabulary.
 void require_hash(const std::filesystem::path& run, const std::string& lines) {
   if (!std::filesystem::exists(run / kCheckpointLast)) return;
   const State state = State::values_of(SafetensorsFile(run / kCheckpointLast));

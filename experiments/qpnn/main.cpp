@@ -69,7 +69,7 @@ struct Data {
 };
 
 Data observed(const Config& config) {
-  Generator generator = stream_of(config.run.seed, Stream::order);  // batches have no other order
+  Generator generator = stream_of(config.run.seed, Stream::order);  // the batches' order needs no other stream
   const auto at = [&](int64_t points) {
     return observe(config.system(), config.states, points, config.box, generator);
   };
@@ -85,7 +85,7 @@ Data observed(const Config& config) {
   return data;
 }
 
-/// Where the particles are: the sum of the states' densities, each of mean 1.  (n)
+/// The density of the particles: the sum of the states' densities, each with mean 1.  (n)
 Tensor density(const Tensor& psi) {
   const Tensor square_psi = psi * psi;
   return sum(square_psi / mean(square_psi, {0}), {1});
@@ -95,7 +95,7 @@ Examples examples_of(const Observations& seen) {
   return coordinates::points({{"points", seen.points}, {"psi", seen.psi}, {"kinetic", seen.kinetic}});
 }
 
-/// Schrodinger's equation at the points of a batch: its energies are means over them, so there are no parts of it.
+/// Schrodinger's equation at the points of a batch: its energies are means over them, so a batch cannot be divided.
 class Residual final : public Regression {
  public:
   Variable loss(const Outputs& outputs, const Examples& examples) const override {
@@ -107,7 +107,7 @@ class Residual final : public Regression {
   }
 };
 
-/// loss, and error: that of the potential weighted by the particles' density, relative to its variation there.
+/// Metrics: loss, and error, that of the potential, weighted by the particles' density, relative to its variation.
 Problem problem_of(const Config& config, const Data& data) {
   const auto model = coordinates::siren_of(
       config.run, coordinates::siren_options(config.model, config.run.attention, SirenOptions::Activation::tanh, 2));
@@ -127,7 +127,7 @@ Problem problem_of(const Config& config, const Data& data) {
   return problem;
 }
 
-/// The true potential, the learned one and the particles' density, as PNG files and for the report.
+/// The true potential, the learnt one and the particles' density, as PNG files and for the report.
 ReportFigure drawn(const Config& config, const RunRecord& record) {
   const auto model = coordinates::siren_of(
       config.run, coordinates::siren_options(config.model, config.run.attention, SirenOptions::Activation::tanh, 2));

@@ -64,7 +64,7 @@ struct Config {
 
 Shape with_channels(const Shape& shape, int64_t channels) { return {shape[0], shape[1], channels}; }
 
-/// psnr of the picture; of the test, which is the same picture, also those of gradient and Laplacian.
+/// psnr of the picture; on the test set, which is the same picture, also psnr of gradient and Laplacian.
 Problem problem_of(const Config& config, const Picture& picture) {
   const auto model = coordinates::siren_of(
       config.run, coordinates::siren_options(config.model, config.run.attention, SirenOptions::Activation::sin, 2));
@@ -84,7 +84,7 @@ Problem problem_of(const Config& config, const Picture& picture) {
       if (high > low)
         metrics.emplace_back(name, psnr(own.to(Device::cpu()).reshape(field.shape()), field, high - low, 1));
     };
-    add("psnr-gradient", found.gradient, picture.gradient);  // not of a constant picture
+    add("psnr-gradient", found.gradient, picture.gradient);  // undefined for a constant picture
     add("psnr-laplacian", found.laplacian, picture.laplacian);
   };
   return problem;
@@ -93,7 +93,7 @@ Problem problem_of(const Config& config, const Picture& picture) {
 /// Lengths of gradients: (height, width)
 Tensor lengths(const Tensor& gradient) { return sqrt(sum(gradient * gradient, {2})); }
 
-/// The best model's picture and derivatives beside the true ones, as PNG files and for the report.
+/// The best model's picture and derivatives next to the true ones, as PNG files and for the report.
 ReportFigure drawn(const Config& config, const Picture& picture, const RunRecord& record) {
   const auto model = coordinates::siren_of(
       config.run, coordinates::siren_options(config.model, config.run.attention, SirenOptions::Activation::sin, 2));

@@ -17,7 +17,7 @@ constexpr const char* kNumbers[] = {kGradientDeviation, kGradientMean, kGradient
 
 std::string at(const std::string& metric, int mark) { return fmt::format("{} at {}", metric, mark); }
 
-/// The different values of a list, in its order.
+/// The distinct values in a list, in its order.
 template <class Of>
 std::vector<std::string> each(const std::vector<RunRecord>& runs, const Of& of) {
   std::vector<std::string> all;
@@ -42,7 +42,7 @@ std::vector<RunRecord> those(const std::vector<RunRecord>& runs, const std::stri
   return found;
 }
 
-/// A metric of validation against the step, its mean over runs that differ in their seed.
+/// A validation metric against the step: its mean over runs that differ only in their seed.
 Curve curve_of(const std::vector<RunRecord>& runs, const std::string& metric, const std::string& label, int colour) {
   std::map<int64_t, std::pair<double, double>> sums;
   for (const RunRecord& run : runs) {
@@ -75,7 +75,7 @@ ReportFigure charts(const std::vector<RunRecord>& runs, const std::string& metri
   return {title, html + "</div>"};
 }
 
-/// The mean over seeds, with its deviation if there are several; a dash if no run reached it.
+/// The mean over seeds, with its deviation if there are several; a dash if no run reached the mark.
 std::string shown(const std::vector<RunRecord>& runs, const std::string& name) {
   std::vector<double> values;
   for (const RunRecord& run : runs) {

@@ -1,4 +1,4 @@
-// How kernel attention copes with sparsity (KL §4.2, Appendix E, Fig. 6, Table 14): sums over the positions that count,
+// How kernel attention copes with sparsity (KL §4.2, Appendix E, Fig. 6, Table 14): sums over the relevant positions,
 // learning curves, and the gradients that reach the classifier.
 #include "experiments/common/program/program.h"
 #include "experiments/common/program/run.h"
@@ -12,7 +12,7 @@ namespace {
 using namespace bochner;            // NOLINT: a program, not a header
 using namespace bochner::sparsity;  // NOLINT
 
-constexpr uint64_t kGradientStream = 1;  // of that of evaluations
+constexpr uint64_t kGradientStream = 1;  // a fork of the stream of evaluations
 
 TaskEntry<TaskData> sums(const Config& config) {
   TaskEntry<TaskData> task;
@@ -20,8 +20,8 @@ TaskEntry<TaskData> sums(const Config& config) {
   return task;
 }
 
-/// The sums over the positions that count. Validation also reports gradient-mean, gradient-deviation and gradient-noise
-/// of Table 14 at each evaluation.
+/// The sums over the relevant positions. Each evaluation on the validation set also reports gradient-mean,
+/// gradient-deviation and gradient-noise of Table 14.
 Problem problem_of(const Config& config, const TaskData& data) {
   Problem problem = sequence::classification(config.run, config.encoder(), data, sums(config));
   LoaderOptions first;

@@ -1,4 +1,4 @@
-// Executes Turing machines by a Transformer with hard Gaussian attention (KL Theorems 1 and 2), and checks its tape
+// Executes Turing machines with a Transformer with hard Gaussian attention (KL Theorems 1 and 2), and checks its tape
 // step by step against a plain simulator.
 #include <algorithm>
 #include <filesystem>

@@ -18,7 +18,7 @@ Tensor times(const Tensor& W, const Tensor& x) { return matmul(W, x.view({x.size
 
 double& entry(Tensor& W, int64_t row, int64_t column) { return W.data<double>()[row * W.size(1) + column]; }
 
-/// Perceptrons, added one by one.
+/// Perceptrons that are added one by one.
 class PerceptronList {
  public:
   explicit PerceptronList(int64_t size) : size_(size) {}
@@ -103,7 +103,7 @@ Transformer::Transformer(const Machine& machine, const std::vector<int64_t>& inp
   entry(Wq1_, 0, x10) = 1;
   entry(Wq1_, 0, x9_) = -1;
   entry(Wq1_, 1, x9_) = -1;
-  // Its perceptrons look the transition up and clear the first group but for the head's cell (KL Eq. 23).
+  // Its perceptrons look up the transition and clear the first group except for the head's cell (KL Eq. 23).
   PerceptronList look_up(size_);
   look_up.copy_bits(q1_, q1_, states_, -1);
   look_up.copy_bits(s1_, s1_, symbols_, -1);
@@ -115,7 +115,7 @@ Transformer::Transformer(const Machine& machine, const std::vector<int64_t>& inp
     for (int64_t i = 0; i < count; ++i) weights.emplace_back(place + i, i == own ? 1 : -1);
     return own >= 0 ? 1.0 : 0.0;
   };
-  // Copying: write what the encoder holds, which attention has put into s2 already, and move right; at the blank turn.
+  // Copying: write what the encoder holds, which attention has already put into s2, and move right; turn at the blank.
   Weights any;
   for (int64_t i = 0; i < symbols_; ++i) any.emplace_back(s2_ + i, 1);
   code(any, q1_, states_, -1);
@@ -139,8 +139,8 @@ Transformer::Transformer(const Machine& machine, const std::vector<int64_t>& inp
   }
   O1_ = look_up.made();
 
-  // Layer 2. q_i = (c^(i+1), 0, 0), k_j = (c^(j), 0, 1 / (j + 1)) find the latest visit to the next cell, or, where it
-  // is new, the present step (KL Lemma S.3); values are what was written then, and j.
+  // Layer 2. q_i = (c^(i+1), 0, 0), k_j = (c^(j), 0, 1 / (j + 1)) find the latest visit to the next cell or, if it is
+  // new, the present step (KL Lemma S.3); values are what was written then, and j.
   Wq2_ = zeros({3, size_});
   entry(Wq2_, 0, x2_) = 1;
   Wk2_ = zeros({3, size_});
@@ -151,8 +151,8 @@ Transformer::Transformer(const Machine& machine, const std::vector<int64_t>& inp
   for (int64_t i = 0; i < symbols_; ++i) entry(Wv2_, s4_ + i, s2_ + i) = 1;
   entry(Wv2_, x8_, x10) = 1;
   entry(Wv2_, x8_, x9_) = -1;
-  // Its perceptrons fill the first group again. Where the latest visit is the present step the cell is new: every
-  // symbol gets -1, and the output's ReLU makes that the blank.
+  // Its perceptrons fill the first group again. If the latest visit is the present step, the cell is new: every symbol
+  // gets -1, and the output's ReLU makes that the blank.
   PerceptronList read_back(size_);
   read_back.copy_bits(q2_, q1_, states_);
   read_back.copy_bits(s4_, s1_, symbols_);
@@ -162,7 +162,7 @@ Transformer::Transformer(const Machine& machine, const std::vector<int64_t>& inp
   read_back.add({{x8_, 1}, {x10, -1}, {x9_, 2}}, 0.5, minus_one);  // l(i + 1) + 2 - (i + 1) > 0
   O2_ = read_back.made();
 
-  // Output: the first group alone, through ReLU; of the move both signs.
+  // Output: only the first group, through ReLU; for the move, both signs.
   const int64_t group = states_ + symbols_ + 2;
   F1_ = zeros({group + 1, size_});
   F2_ = zeros({size_, group + 1});

@@ -1,4 +1,4 @@
-// UCI classification (SNNK 4.5): an MLP against the same with an SNNK layer in its middle.
+// UCI classification (SNNK 4.5): an MLP against the same with an SNNK layer in the middle.
 #include "experiments/common/program/program.h"
 #include "experiments/learners/rows/uci.h"
 

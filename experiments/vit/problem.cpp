@@ -11,14 +11,14 @@
 namespace bochner::vit {
 namespace {
 
-// Beside the order, which is a stream of the same seed.
+// Besides the order, which is a stream of the same seed.
 constexpr auto kChanges = static_cast<uint64_t>(Stream::own);
 
 std::vector<int64_t> labels_of(const images::Images& images) {
   return std::vector<int64_t>(images.labels.begin(), images.labels.end());
 }
 
-/// A pooler that is new must be trained.
+/// A new pooler must be trained.
 void check_pooler(const Config& config, Vit& vit, const Problem::Base& base) {
   if (vit.pooler() == nullptr || config.model.from_scratch || config.pretrained.empty() || !config.adapter.empty()) {
     return;

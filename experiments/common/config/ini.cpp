@@ -19,7 +19,7 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.front() != '.' && text.back() != '.' && std::all_of(text.begin(), text.end(), is_part);
 }
 
-/// Position of the hash that begins a comment: the first one with nothing or a blank before it.
+/// Position of the hash that begins a comment: the first one at the start of the line or after a blank.
 size_t comment_at(std::string_view line) {
   for (size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '#' && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) return i;

@@ -61,19 +61,19 @@ constexpr std::array kAliases = {
 
 std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
-/// Lower case, words joined by hyphens, as names are here.
+/// In lower case, with words joined by hyphens, like names here.
 std::string normalised(std::string_view name) {
   std::string result;
   for (const char c : name) result += c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return result;
 }
 
-/// `--steps`, or `'steps'` where the mark is a quote.
+/// `--steps`, or `'steps'` if the mark is a quote.
 std::string marked(std::string_view name, std::string_view mark) {
   return fmt::format("{}{}{}", mark, name, mark == "--" ? "" : mark);
 }
 
-/// `--optim.rate or --model.rate`: the options whose names end so; empty if there is none.
+/// `--optim.rate or --model.rate`: the options whose names end this way; empty if there are none.
 std::string options_ending_in(std::string_view ours, const Fields& fields, std::string_view mark) {
   std::string text;
   while (!ours.empty()) {

@@ -24,7 +24,7 @@
 namespace bochner {
 namespace {
 
-/// Core types in the order of the width of their vectors: 128 bits, 256 bits, 512 bits, 512 bits with bf16.
+/// Core types in order of vector width: 128 bits, 256 bits, 512 bits, 512 bits with bf16.
 int width_class(std::string_view core) {
   constexpr std::array kWide = {"SkylakeX", "Cooperlake", "SapphireRapids"};
   constexpr std::array kMiddle = {"Haswell",    "Zen",       "Excavator",  "Steamroller",
@@ -34,7 +34,7 @@ int width_class(std::string_view core) {
   return std::find(kMiddle.begin(), kMiddle.end(), core) != kMiddle.end() ? 1 : 0;
 }
 
-/// `OpenBLAS 0.3.21` of `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH USE_OPENMP Haswell MAX_THREADS=128`.
+/// `OpenBLAS 0.3.21` from `OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH USE_OPENMP Haswell MAX_THREADS=128`.
 std::string library_version(const std::string& config) {
   std::istringstream words(config);
   std::string name;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-// All that the handler uses: lock-free, and in memory that is never freed.
+// State that the handler uses: lock-free, and in memory that is never freed.
 std::atomic<int> first_signal = 0;
 std::atomic<int> latest_signal = 0;
 std::atomic<int64_t> first_at = 0;
@@ -32,7 +32,7 @@ constexpr int kNotes = 8;
 std::array<std::array<char, 1024>, kNotes> notes = {{{"interrupted; nothing was written"}}};
 std::atomic<int> current_note = 0;
 
-/// Two SIGINT within this time are one: timeout(1) sends each signal twice.
+/// Two SIGINT within this time count as one: timeout(1) sends each signal twice.
 constexpr int64_t kOnePress = 250'000'000;
 
 int64_t nanoseconds() {

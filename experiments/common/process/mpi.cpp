@@ -36,9 +36,9 @@ std::unique_ptr<Communicator> mpi_communicator() {
 
 namespace {
 
-/// MPI counts in int, so larger messages go in pieces.
+/// MPI counts in int, so larger messages are sent in pieces.
 constexpr size_t kPiece = size_t{1} << 30;
-/// How long a waiting process asks again at once, before it begins to sleep between questions.
+/// How long a waiting process polls without pause, before it begins to sleep between polls.
 constexpr double kEager = 0.002;
 constexpr auto kNap = std::chrono::microseconds(100);
 
@@ -86,7 +86,7 @@ class Mpi final : public Communicator {
       MPI_Iallreduce(MPI_IN_PLACE, &values[begin], static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD,
                      requests->add(kAll));
     }
-    // What a ring of processes sends; the library does not tell.
+    // What a ring of processes sends; the library does not report it.
     count_sent(static_cast<int64_t>(values.size_bytes()) * 2 * (size() - 1) / size());
     return requests;
   }
@@ -115,15 +115,15 @@ class Mpi final : public Communicator {
   }
 
  private:
-  /// In the place of a rank: all other processes.
+  /// In place of a rank: all other processes.
   static constexpr int kAll = -1;
 
-  /// MPI has no thread of its own: a transfer comes on while this process asks for it.
+  /// MPI has no thread of its own: a transfer makes progress only while this process polls it.
   class Requests final : public Transfer {
    public:
     explicit Requests(const Mpi& comm) : comm_(comm) {}
 
-    /// The place for one more request, which `rank` must answer; good until the next one is added.
+    /// The slot for one more request, which `rank` must answer; valid until the next one is added.
     MPI_Request* add(int rank) {
       ranks_.push_back(rank);
       requests_.push_back(MPI_REQUEST_NULL);
@@ -137,7 +137,7 @@ class Mpi final : public Communicator {
       return done != 0;
     }
 
-    /// On a busy machine, a process that waits leaves its core to those that compute.
+    /// On a busy machine, a waiting process leaves its core to those that compute.
     void wait() override {
       Waiting waiting;
       while (!test()) {
@@ -163,7 +163,7 @@ class Mpi final : public Communicator {
           if (concerned && std::find(silent.begin(), silent.end(), r) == silent.end()) silent.push_back(r);
         }
       }
-      if (!silent.empty()) comm_.fail_silent(silent);  // otherwise the last ones were done just now
+      if (!silent.empty()) comm_.fail_silent(silent);  // otherwise the last ones have just finished
     }
 
     const Mpi& comm_;

@@ -26,9 +26,9 @@ void flush_output() {
 }
 
 void end_by_closed_pipe() {
-  std::signal(SIGPIPE, SIG_DFL);  // ignored until now, so that a run outlives whoever reads its output
+  std::signal(SIGPIPE, SIG_DFL);  // ignored until now, so that a run continues when nobody reads its output
   std::raise(SIGPIPE);
-  std::_Exit(128 + SIGPIPE);  // where the signal is blocked
+  std::_Exit(128 + SIGPIPE);  // if the signal is blocked
 }
 
 }  // namespace bochner

@@ -23,7 +23,7 @@
 namespace bochner {
 namespace {
 
-/// Tasks that Slurm began in this step, of which this one is one.
+/// The number of tasks that Slurm started in this step, including this one.
 int tasks_of_slurm() {
   const char* const tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   return tasks == nullptr ? 1 : std::atoi(tasks);
@@ -37,7 +37,7 @@ std::string compared_lines(const std::string& text) {
   return lines;
 }
 
-/// The lines of `a` that `b` has not, `nothing besides` if there are none.
+/// The lines of `a` that `b` lacks; `nothing besides` if there are none.
 std::string only_in(const std::string& a, const std::string& b) {
   std::set<std::string_view> known;
   for (const std::string_view line : lines_of(b)) known.insert(compared_part(line));
@@ -72,7 +72,7 @@ void Processes::begin(const std::string& wanted, Log& log) {
   if (!comm_ || comm_->size() == 1) return;
   comm_->introduce();
   if (!comm_->is_first()) {
-    // One process speaks.
+    // Only one process speaks.
     if (std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
     log = Log(LogLevel::error, stdout);
     keep_quiet();
@@ -96,10 +96,11 @@ void Processes::fail_with(const Failure& failure) {
 }
 
 void Processes::leave_in_error(const Failure& failure) {
-  // As soon as one has ended mpirun sends signals to all; the first process tells the others before it follows.
+  // As soon as one process has ended, mpirun sends signals to all; the first process tells the others before it
+  // follows.
   if (comm_->is_first()) ignore_signals();
   if (lifeline_) lifeline_->leave_in_error(failure);
-  lifeline_.release();  // NOLINT: MPI cannot end as it should without the others
+  lifeline_.release();  // MPI cannot finish normally without the others
   comm_.release();      // NOLINT
 }
 
@@ -114,7 +115,7 @@ void Processes::run(const std::string& wanted, Log& log, const std::function<voi
   try {
     with_named_files([&] { body(*comm_); });
     leave();
-  } catch (const Interrupted& interruption) {  // all of them are
+  } catch (const Interrupted& interruption) {  // all processes were interrupted
     log.line(LogLevel::warning, interruption.what());
     leave();
     throw Interrupted("");
@@ -173,7 +174,7 @@ void require_same_course(Communicator& comm, const std::vector<std::string>& arg
 bool asked_to_stop(Communicator& comm) {
   const auto signal = static_cast<int>(comm.largest(stop_signal()));
   stop_by(signal);
-  return signal != 0;  // one that came only now is for the next time, as the others do not know it
+  return signal != 0;  // a signal that came only now counts next time, as the others do not know of it
 }
 
 }  // namespace bochner

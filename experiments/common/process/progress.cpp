@@ -25,7 +25,7 @@ std::string rate_text(double rate) {
 
 double share(double done, double of) { return of <= 0 ? 1 : done / of; }
 
-/// How much is done, by what will end first.
+/// The share that is done, by whichever limit will end it first.
 double share(const ProgressState& state) {
   const double steps = share(static_cast<double>(state.step), static_cast<double>(state.steps));
   return state.limit > 0 ? std::max(steps, std::min(1.0, state.seconds / state.limit)) : steps;
@@ -51,7 +51,7 @@ std::string numbers(const ProgressState& state) {
 }
 
 std::string bar(double share, const std::string& text, int columns) {
-  // Where both would be too long, the bar gives way.
+  // If both would be too long, the bar is left out.
   const int room = columns > 0 ? columns - 1 - static_cast<int>(text.size()) - 3 : kBarWidth;
   const int width = std::min(room, kBarWidth);
   std::string line = text;

@@ -29,8 +29,8 @@ int threads_of(char** environment, const char* name) {
   return 0;
 }
 
-/// The threads that OpenBLAS's constructor allots buffers to: one for each processor of the machine, whichever of them
-/// this process may use, unless OpenMP is to use fewer. Debian builds it for at most 128.
+/// The threads for which OpenBLAS's constructor allots buffers: one for each processor of the machine, even those that
+/// this process may not use, unless OpenMP is to use fewer. Debian builds it for at most 128.
 int blas_threads(char** environment) {
   const auto all = static_cast<int>(std::clamp(sysconf(_SC_NPROCESSORS_CONF), 1L, 128L));
   const int asked = threads_of(environment, "OMP_NUM_THREADS");
@@ -42,15 +42,15 @@ bool is_limited(int resource) {
   return getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// What is below runs before the constructors of the libraries, so nothing there may need one.
+// The code below runs before the constructors of the libraries, so nothing there may need one.
 
 [[noreturn]] void leave(const char* message) {
   if (write(STDERR_FILENO, message, std::strlen(message)) < 0) _exit(1);
   _exit(1);
 }
 
-/// Whether this processor has the instructions that the program was compiled for: -march=native takes those of the
-/// machine that builds. Itself it needs none of them.
+/// Checks that this processor has the instructions that the program was compiled for: -march=native takes those of the
+/// build machine. The function itself needs none of them.
 [[maybe_unused, gnu::target("no-avx")]] void check_processor(int, char**, char**) {
 #if defined(__x86_64__)
   __builtin_cpu_init();

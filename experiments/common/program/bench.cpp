@@ -23,7 +23,7 @@ constexpr int64_t kTraced = 5;
 /// Runs a step and waits for it.
 void make_step(Trainable& model, int64_t step) { model.step(step).loss.item(); }
 
-/// The shortest of some runs of `f` on a card, in seconds, each of which the host waits for.
+/// The shortest of some runs of `f` on a GPU, in seconds; the host waits for each.
 template <class F>
 double shortest(Device device, const F& f) {
   double least = 1e30;
@@ -36,7 +36,7 @@ double shortest(Device device, const F& f) {
   return least;
 }
 
-/// What the device can do at most: operations of products in the precision of this run, and bytes read and written.
+/// The limits of the device: operations of products in this run's precision, and bytes read and written.
 void measure_limits(Device device, BenchResult& result) {
   if (device.is_cpu()) {
     result.peak_flops = cpu::product_peak();
@@ -68,7 +68,7 @@ BenchResult bench_steps(Trainable& model, Device device, double seconds, Communi
   result.flops = amount.flops;
   result.bytes = amount.bytes;
 
-  // On the CPU spans cost nothing beside an op; a card would make all steps op by op.
+  // On the CPU, spans cost nothing compared with an op; on a GPU they would make all steps run op by op.
   if (device.is_cpu()) trace::start();
   const int64_t allocations = allocator.stats().system_allocations;
   std::vector<double> times;

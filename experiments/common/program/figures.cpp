@@ -17,7 +17,7 @@
 namespace bochner {
 namespace {
 
-/// What the papers print for a task.
+/// The papers' numbers for a task.
 Table papers_table(const PaperTable& papers, const std::string& task) {
   Table table{{"", "of", "value", "protocol", "source"}, {}};
   for (const PaperNumber& number : papers.numbers()) {

@@ -36,7 +36,7 @@
 namespace bochner {
 namespace {
 
-/// Shards of a batch, if several processes share it and --shards says nothing else.
+/// The number of shards in a batch if several processes share it and --shards is not given.
 constexpr int kShards = 8;
 
 constexpr const char* kResumeAuto = "--resume=auto";
@@ -53,7 +53,7 @@ std::string name_of(const std::vector<std::string>& names, const char* kind) {
   return name;
 }
 
-/// Checks the device and its precision, and the environment's choice of how bf16 adds, also where it is not used.
+/// Checks the device and its precision, and the environment's choice of how bf16 adds, even if that is not used.
 void use_device(const Experiment& experiment, const RunOptions& options) {
   const Device device = Device::named(options.device);
   const Precision precision = precision_named(options.precision);
@@ -129,7 +129,7 @@ class Program {
     for (const std::string& warning : warnings) log_.warning("{}", warning);
   }
 
-  /// Refuses what `option`, which trains nothing, has no use for.
+  /// Refuses what is useless with `option`, which trains nothing.
   void refuse_beside(const std::string& option, const std::vector<std::string>& others) const {
     for (const std::string& other : others) {
       if (has_flag(arguments_, other) || argument(arguments_, other))
@@ -145,7 +145,7 @@ class Program {
     return options.help || options.version || options.dump_config;
   }
 
-  /// `--resume=auto` becomes `--resume` if there is something to continue, otherwise it is removed.
+  /// `--resume=auto` becomes `--resume` if there is something to resume; otherwise it is removed.
   void settle_resume(const std::vector<std::string>& tasks, const std::vector<std::string>& attentions) {
     std::erase(arguments_, kResumeAuto);
     Arguments first = arguments_;
@@ -250,7 +250,7 @@ class Program {
     take_card(options);
   }
 
-  /// Each process of a machine takes a card of its own; without NCCL, several may share one.
+  /// Each process on a machine takes a GPU of its own; without NCCL, several may share one.
   void take_card(const RunOptions& options) const {
     const bool by_nccl = options.processes == "nccl";
     if (options.device != "cuda") return;
@@ -303,7 +303,7 @@ class Program {
       if (first_finds_runs(folder)) arguments.emplace_back("--resume");
       return arguments;
     };
-    // So are the data of all tasks, one mechanism of each.
+    // The data of all tasks are also checked, with one mechanism for each.
     const size_t of_task = std::max<size_t>(attentions.size(), 1);
     for (size_t i = 0; experiment_.trains && tasks.size() > 1 && i < parts.size(); i += of_task) {
       launch(arguments_of(parts[i]), true);
@@ -315,7 +315,7 @@ class Program {
     }
   }
 
-  /// There are several runs, each in a folder below this one.
+  /// For several runs, each in a folder below this one.
   void gather_in(const std::filesystem::path& folder) {
     if (comm_.is_first()) require_no_run_itself(folder);
     folder_ = folder;
@@ -352,12 +352,12 @@ class Program {
   Arguments arguments_;
   std::vector<RunRecord> records_;
   std::filesystem::path folder_;  ///< of several runs
-  bool is_part_ = false;          ///< each run, of several
+  bool is_part_ = false;          ///< this is one of several runs
   std::string go_on_;
   std::string trace_;
   Temporaries made_;  ///< the trace, until it is written
 
-  /// A run that is asked, and the option that names it.
+  /// A run that is asked about, and the option that names it.
   struct Asked {
     std::string option;
     std::filesystem::path folder;

@@ -21,13 +21,13 @@
 namespace bochner {
 namespace {
 
-/// The folder of a run, and whether it goes on there.
+/// The folder of a run, and whether the run is resumed there.
 struct Place {
   std::filesystem::path path;
   bool resume = false;
 };
 
-/// That of the run with this seed, one of `many` if there are several.
+/// The place of the run with this seed, one of `many` if there are several.
 Place place_of(const Session& session, uint64_t seed, bool many) {
   const RunOptions& options = session.options;
   if (many) {
@@ -59,7 +59,7 @@ std::vector<std::string> read_identity(const Session& session, const RunFolder& 
   return changed;
 }
 
-/// Of a run that goes on in shards.
+/// For a run that is continued in shards.
 void warn_of_shards(const Session& session, int64_t step) {
   session.log.warning(
       "--shards={}: until step {} this run took its batches whole; from here on sums differ by rounding, and noise is "
@@ -67,13 +67,13 @@ void warn_of_shards(const Session& session, int64_t step) {
       session.options.shards, step);
 }
 
-/// A finished run beside unfinished ones must have learned from the same data.
+/// A finished run next to unfinished ones must have learnt from the same data.
 void require_data_of(const RunRecord& finished, std::vector<DataRead> now) {
   if (now.size() > finished.data.size()) return;
   require_same_data(now, {finished.data.begin(), finished.data.begin() + std::ssize(now)});
 }
 
-/// Sets an option for a while.
+/// Sets an option temporarily.
 template <class T>
 class Setting {
  public:
@@ -96,7 +96,7 @@ TrainPlan timed(TrainPlan plan, const RunOptions& options) {
   return plan;
 }
 
-/// The model, and the data that it learns from, which must be the same in all processes.
+/// Makes the model, and collects the data that it learns from, which must be the same in all processes.
 std::unique_ptr<Trainable> made(const Session& session, const MakeTrainable& make, std::vector<DataRead>& data) {
   const DataLog own;  // of the data that only this run reads
   std::unique_ptr<Trainable> model = make();
@@ -109,13 +109,13 @@ std::unique_ptr<Trainable> made(const Session& session, const MakeTrainable& mak
   return model;
 }
 
-/// The part of the processes but the first, which write nothing.
+/// The part of all processes but the first, which write nothing.
 RunRecord train_with_first(Session& session, const TrainPlan& plan, const RunFolder& folder,
                            const MakeTrainable& make) {
   RunRecord run;
   const std::string go_on = session.comm.broadcast("");
   if (go_on == kFinished) return run;
-  const StopNote note("interrupted; go on with: " + go_on);  // said here if the first process is lost
+  const StopNote note("interrupted; go on with: " + go_on);  // printed here if the first process is lost
   RunIdentity identity;
   const std::unique_ptr<Trainable> model = made(session, make, identity.data);
   run.result = Trainer(*model, timed(plan, session.options), folder, identity, session.log,
@@ -162,7 +162,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
   const bool in_shards = std::ranges::find(changed, "shards") != changed.end();
   if (std::filesystem::exists(folder / kResults)) {
     RunRecord finished = read_run(folder.path());
-    if (changed.size() == (in_shards ? 1 : 0)) {  // it becomes no longer
+    if (changed.size() == (in_shards ? 1 : 0)) {  // it does not become longer
       session.log.info("{} is finished already", folder.path().string());
       require_data_of(finished, session.data.reads());
       comm.broadcast(kFinished);

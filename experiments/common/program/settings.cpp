@@ -25,7 +25,7 @@ namespace bochner {
 namespace {
 
 constexpr std::string_view kEnvironmentPrefix = "BOCHNER_";
-/// In the file that the tasks of a protocol share: which ones these are. Without it, any.
+/// The key, in the file that all tasks of a protocol share, that lists these tasks. Without it, any task.
 constexpr std::string_view kTasksOfProtocol = "tasks";
 
 Assignments from_environment(const Fields& fields, const Environment& environment, ConfigReport& report) {
@@ -83,7 +83,7 @@ std::string read_config(const std::string& file) {
   return text;
 }
 
-/// The value that `name` will have; sources are in the order of precedence.
+/// The value that `name` will have; `sources` are in order of precedence.
 std::string value_of(const std::string& name, Fields& fields, std::initializer_list<const Assignments*> sources) {
   std::string value = fields.at(name).text();
   for (const Assignments* source : sources) {
@@ -99,7 +99,7 @@ void assign_all(Fields& fields, const Assignments& assignments, bool of_preset =
     try {
       fields.at(assignment.name).assign(assignment.value, of_preset);
     } catch (const Error& error) {
-      // `--steps: 'x' is not ...`, where the place does not name the option already.
+      // `--steps: 'x' is not ...`, unless the place already names the option.
       const std::string message = error.what();
       const std::string name = assignment.name + ": ";
       const bool named = assignment.where.ends_with(assignment.name) && message.starts_with(name);
@@ -120,7 +120,7 @@ void require_task_of(const Resource& shared, const std::string& task) {
   }
 }
 
-/// `kl.text`, as a file of the protocol is called: says what is meant.
+/// Refuses `kl.text`, the name of a file of the protocol, and says what is meant.
 void refuse_name_of_file(const std::vector<std::string>& protocols, const std::string& given) {
   std::vector<std::string> parts;
   std::istringstream words(given);
@@ -166,7 +166,7 @@ Assignments from_preset(const Experiment& experiment, Fields& fields, const std:
   return result;
 }
 
-/// Is the length of training, so many steps or seconds of which 0 is no limit, more than before?
+/// Whether a length of training, in steps or seconds, where 0 means no limit, is greater than before.
 bool is_more(const std::string& length, const std::string& before) {
   const auto number = [](const std::string& text) {
     double value = 0;
@@ -183,7 +183,7 @@ std::map<std::string, std::string> settings_of(const std::string& stored, const 
   return settings;
 }
 
-/// `--resume=FOLDER`, where a folder is named by --out.
+/// Refuses `--resume=FOLDER`, since --out names the folder.
 void refuse_folder_to_resume(const Assignments& command_line) {
   for (const Assignment& given : command_line) {
     if (given.name != "resume" || given.value == "true" || !std::filesystem::is_directory(given.value)) continue;
@@ -274,7 +274,7 @@ ConfigReport load_config(const Experiment& experiment, Fields& fields, const Run
     const Field& field = fields.all()[i];
     const bool says_which_run = field.name() == "task" || field.name() == "attention" || field.name() == "preset" ||
                                 field.name() == "seed" || field.name() == "seeds";
-    // This one may change when a run goes on, but it decides which model is the best one.
+    // This setting may change when a run is resumed, but it decides which model is the best one.
     const bool counts = !field.is_free_on_resume() || field.name() == "optim.evaluate-every";
     if (!counts || says_which_run || field.text() == of_preset[i]) continue;
     report.overrides.emplace_back(field.name(), field.text());

@@ -55,7 +55,7 @@ std::vector<std::pair<double, double>> thinned(const Curve& curve) {
   return result;
 }
 
-/// Texts of ticks, with as many digits as distinguish them.
+/// Texts of ticks, with as many digits as are needed to distinguish them.
 std::vector<std::string> tick_texts(const std::vector<double>& ticks) {
   std::vector<std::string> texts;
   for (int digits = 6; digits <= 15; ++digits) {
@@ -78,7 +78,7 @@ std::string mark(const Curve& curve, double x, double y) {
                                            "m-4 0h8m-4 -4v8",
                                            "m-3 -3l6 6m0 -6l-6 6",
                                            "m-2 -4h4v8h-4z"};
-  // After eight curves colours are used again, each with another shape.
+  // After eight curves, colours are used again, each with another shape.
   const int shape = (curve.colour + 3 * (curve.colour / kColours)) % kMarks;
   return fmt::format("<path class=\"mark\" style=\"stroke:var(--c{0});fill:var({1})\" d=\"M{2:.1f} {3:.1f}{4}\"/>",
                      curve.colour % kColours, curve.dashed ? "--bg" : fmt::format("--c{}", curve.colour % kColours), x,
@@ -90,8 +90,8 @@ std::string style_of(const Curve& curve) {
                      curve.dashed ? " stroke-dasharray=\"5 4\"" : "");
 }
 
-/// The line between the points and their marks: on all of them if there is no line or they are few, otherwise on some,
-/// at other places for each curve.
+/// The line between the points, and their marks: at all points if there is no line or there are few points, otherwise
+/// at some, in other places for each curve.
 std::string drawn(const Curve& curve, const std::vector<std::pair<double, double>>& points, const Axis& x_axis,
                   const Axis& y_axis) {
   if (points.empty()) return "";
@@ -138,7 +138,7 @@ double add_legend(std::string& svg, const std::vector<Curve>& curves, double lef
 
 }  // namespace
 
-/// Do two ends of an axis differ by little more than their rounding? Steps between them would vanish.
+/// Whether two ends of an axis differ by little more than their rounding; steps between them would vanish.
 static bool is_point(double low, double high) {
   return !(high - low > 1e-12 * std::max(std::abs(low), std::abs(high)));
 }
@@ -148,7 +148,7 @@ std::vector<double> round_ticks(double low, double high, int count) {
   const double raw = (high - low) / std::max(count, 1);
   const double power = std::pow(10, std::floor(std::log10(raw)));
   double step = power;
-  for (const double factor : {2.0, 5.0, 10.0}) {  // the nearest, as a ratio
+  for (const double factor : {2.0, 5.0, 10.0}) {  // the nearest by ratio
     if (factor * power * step <= raw * raw) step = factor * power;
   }
   std::vector<double> ticks;

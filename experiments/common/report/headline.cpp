@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMostNamed = 6;
 
-/// One mechanism's results of the metric that the sentence speaks of.
+/// One mechanism's results on the metric that the sentence is about.
 struct Standing {
   std::string name;
   size_t runs = 0;
@@ -50,7 +50,7 @@ const Baseline* best_guess(const std::vector<Baseline>& guesses, const std::stri
   return best;
 }
 
-/// Which of them are level with the best; they are sorted, the best first.
+/// Says which mechanisms are level with the best; they are sorted, best first.
 std::string order_of(const std::vector<Standing>& standings) {
   const Standing& best = standings.front();
   if (std::any_of(standings.begin(), standings.end(), [](const Standing& s) { return s.runs < 2; })) {

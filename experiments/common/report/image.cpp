@@ -31,8 +31,8 @@ std::string base64(const std::vector<std::byte>& bytes) {
   return text;
 }
 
-/// Colours at 0, 1/4, ... 1, with others mixed between them. Lightness grows evenly, so that they are readable in grey
-/// and for the colour-blind.
+/// Colours at 0, 1/4, ... 1, interpolated in between. Lightness grows evenly, so that they are readable in grey and for
+/// the colour-blind.
 constexpr std::array<std::array<double, 3>, 5> kColourMap = {
     {{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}}};
 

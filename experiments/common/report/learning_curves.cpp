@@ -13,7 +13,7 @@
 namespace bochner {
 namespace {
 
-/// A unit that gives a time a readable number.
+/// A unit in which a time is a readable number.
 struct TimeUnit {
   const char* name;
   double seconds;
@@ -24,7 +24,7 @@ TimeUnit unit_for(double longest) {
   return longest <= 3 * 3600 ? TimeUnit{"minutes", 60} : TimeUnit{"hours", 3600};
 }
 
-/// The metrics of validation, the most important first, and the loss of training.
+/// The validation metrics, the most important first, and the training loss.
 std::vector<std::string> charted(const std::vector<RunRecord>& runs) {
   std::vector<std::string> metrics;
   const auto add = [&](const std::string& name) {
@@ -43,7 +43,7 @@ std::vector<std::string> charted(const std::vector<RunRecord>& runs) {
 
 double drawn_value(const std::string& metric, double value) { return is_share(metric) ? 100 * value : value; }
 
-/// `place` gives x of a step of a run, or nullopt.
+/// `place` gives the x of a step of a run, or nullopt.
 template <class Place>
 std::vector<Curve> curves_of(const std::vector<RunRecord>& runs, const std::string& metric, const Place& place) {
   std::vector<Curve> curves;
@@ -66,7 +66,7 @@ std::vector<Curve> curves_of(const std::vector<RunRecord>& runs, const std::stri
   return curves;
 }
 
-/// A point for each run: `cost` gives its x, 0 where it was not measured.
+/// A point for each run: `cost` gives its x, or 0 if it was not measured.
 template <class Cost>
 std::vector<Curve> points_of(const std::vector<RunRecord>& runs, const std::string& metric, const Cost& cost) {
   std::vector<Curve> curves;

@@ -16,7 +16,7 @@
 namespace bochner {
 namespace {
 
-constexpr size_t kMostShown = 12;  ///< rows of what papers report, that are not folded up
+constexpr size_t kMostShown = 12;  ///< rows of papers' numbers that are not collapsed
 
 std::string scrollable(const Table& table) { return "<div class=\"wide\">" + table.html() + "</div>\n"; }
 

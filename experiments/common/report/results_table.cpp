@@ -20,7 +20,7 @@ std::string bytes_text(int64_t bytes) {
   return mebibytes < 1024 ? fmt::format("{:.1f} MiB", mebibytes) : fmt::format("{:.2f} GiB", mebibytes / 1024);
 }
 
-/// A number of RunRecord::derived, whose unit its name says; large ones are not written as powers of ten.
+/// A number in RunRecord::derived, whose name states its unit; large ones are not written as powers of ten.
 std::string measured_text(const std::string& name, const Spread& spread) {
   if (name.ends_with("bytes")) return bytes_text(static_cast<int64_t>(spread.mean));
   if (std::abs(spread.mean) < 1000 || std::abs(spread.mean) > 1e12) return shown(name, spread);
@@ -38,14 +38,14 @@ std::string mean_cell(const RunGroup& group, const std::string& metric) {
   return values.empty() ? kNoNumber : shown(metric, spread_of(values));
 }
 
-/// Whether, in any of the runs, the last step has another result than the best one by validation.
+/// Whether, in any of the runs, the last step has another result than the best step by validation.
 bool last_differs(const std::vector<RunRecord>& runs, const std::string& metric) {
   return std::any_of(runs.begin(), runs.end(), [&](const RunRecord& run) {
     return !run.result.test_last.empty() && cell(run.result.test, metric) != cell(run.result.test_last, metric);
   });
 }
 
-/// A column of a results table gives its cell for a run, for a mean over seeds and for a baseline.
+/// A column of a results table: gives its cell for a run, for a mean over seeds and for a baseline.
 struct Column {
   std::string head;
   std::function<std::string(const RunRecord&)> of_run;
@@ -94,7 +94,7 @@ void add_baselines(Table& table, const std::vector<RunRecord>& runs, const std::
   }
 }
 
-/// What a paper reports for these runs: once for all seeds, beside their mean.
+/// What a paper reports for these runs: once for all seeds, next to their mean.
 Column paper_column(const char* head, const PaperTable& papers, const std::vector<RunRecord>& runs,
                     const std::function<std::string(const PaperNumber&)>& text) {
   const auto cell = [&papers, text](const RunRecord& run) {

@@ -16,7 +16,7 @@ bool differs(const std::vector<RunRecord>& runs, Member member) {
                      [&](const RunRecord& run) { return run.*member != runs.front().*member; });
 }
 
-/// What the run does not have in common with all others but its seed.
+/// What distinguishes the run from the others, apart from its seed.
 std::string name_of_group(const RunRecord& run, const std::vector<RunRecord>& all) {
   std::string name = run.attention;
   if (differs(all, &RunRecord::task)) name = name.empty() ? run.task : run.task + ", " + name;
@@ -96,7 +96,7 @@ std::vector<std::string> tested_metrics(const std::vector<RunRecord>& runs) {
 std::vector<Baseline> baselines_of(const std::vector<RunRecord>& runs) {
   struct Group {
     std::string name;
-    std::vector<std::pair<std::string, std::vector<double>>> values;  ///< of each metric
+    std::vector<std::pair<std::string, std::vector<double>>> values;  ///< for each metric
   };
   std::vector<Group> groups;
   const auto at = [](auto& list, const std::string& name, auto member) -> auto& {

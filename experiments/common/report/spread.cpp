@@ -15,7 +15,7 @@ Spread spread_of(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   if (values.empty()) return result;
   for (const double value : values) result.mean += (value - values[0]) / n;
-  result.mean += values[0];  // of equal values this is exactly their value
+  result.mean += values[0];  // for equal values, this is exactly their value
   for (const double value : values) result.deviation += (value - result.mean) * (value - result.mean);
   result.deviation = values.size() < 2 ? 0 : std::sqrt(result.deviation / (n - 1));
   return result;

@@ -10,7 +10,7 @@
 namespace bochner {
 namespace {
 
-/// Characters, not bytes: what is shown holds ± and –.
+/// Characters, not bytes, since the text contains ± and –.
 size_t width(const std::string& utf8) {
   return static_cast<size_t>(
       std::count_if(utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -28,14 +28,14 @@ bool holds_words(const std::vector<std::vector<std::string>>& rows, size_t colum
   return any;
 }
 
-/// Of the columns behind the first.
+/// For the columns after the first.
 std::vector<bool> columns_of_words(const Table& table) {
   std::vector<bool> words(table.head.size(), false);
   for (size_t i = 1; i < table.head.size(); ++i) words[i] = holds_words(table.rows, i);
   return words;
 }
 
-/// Each of `names` in the place of its character.
+/// Replaces each character by its name in `names`.
 std::string replaced(const std::string& text, const std::vector<std::pair<std::string, std::string>>& names) {
   std::string result;
   for (size_t i = 0; i < text.size();) {

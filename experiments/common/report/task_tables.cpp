@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kMetric = "accuracy";
 
-/// What the file says the run is of; empty where it is no record of training.
+/// The experiment that the file says the run belongs to; empty if it is not a record of training.
 std::string trained_by(const fs::path& results) {
   constexpr int64_t kLargest = int64_t{1} << 26;
   const nlohmann::json json = nlohmann::json::parse(read_text(results, kLargest), nullptr, false);
@@ -52,7 +52,7 @@ std::set<fs::path> run_folders(const std::vector<std::string>& folders) {
   return found;
 }
 
-/// Those of `order` that `values` has, in that order; then the others.
+/// The entries of `order` that are in `values`, in that order; then the other values.
 std::vector<std::string> in_order(const std::vector<std::string>& order, const std::set<std::string>& values) {
   std::vector<std::string> result;
   for (const std::string& name : order) {
@@ -64,7 +64,7 @@ std::vector<std::string> in_order(const std::vector<std::string>& order, const s
   return result;
 }
 
-/// The runs of one cell: they differ in their seed.
+/// The runs of one cell, which differ only in their seed.
 using Cells = std::map<std::pair<std::string, std::string>, std::vector<const RunRecord*>>;  // of (mechanism, task)
 
 std::vector<double> percents(const std::vector<const RunRecord*>& runs) {
@@ -98,7 +98,7 @@ std::string steps_text(const std::vector<const RunRecord*>& runs) {
   return range_text(steps) + (runs.size() == 1 ? "" : fmt::format(" ({} seeds)", runs.size()));
 }
 
-/// The mean over tasks, which says something only where each of them has a number.
+/// The mean over tasks, which is meaningful only if each of them has a number.
 std::string mean_text(const std::vector<double>& of_tasks, size_t tasks) {
   return of_tasks.size() == tasks ? fmt::format("{:.2f}", spread_of(of_tasks).mean) : kNoNumber;
 }
@@ -169,7 +169,7 @@ class TableOfProtocol {
   std::set<std::string> sources_;
 };
 
-/// What stands below the tables: where the papers' numbers come from, and what was left out.
+/// The notes below the tables: where the papers' numbers come from, and what was left out.
 std::vector<std::string> notes_of(const TaskTable& table) {
   std::vector<std::string> notes;
   if (!table.sources.empty()) notes.push_back(fmt::format("Paper: {}.", fmt::join(table.sources, "; ")));

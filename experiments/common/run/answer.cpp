@@ -25,8 +25,8 @@ std::string table_of(Trainable& model, const std::string& answers) {
   return head + "\n" + lines;
 }
 
-/// Several files go into --out as a folder, which is made if need be; one is --out itself, or goes into the folder that
-/// it names. Each is opened before the model answers, which may take long.
+/// Several files go into the folder --out, which is created if necessary; a single one is --out itself, or goes into
+/// the folder that it names. Each is opened before the model answers, which may take long.
 void write_answers(const RunOptions& options, const std::filesystem::path& folder, Trainable& model) {
   const std::vector<std::string> files = model.answer_files();
   if (files.empty()) fail("--predict: this experiment answers no questions one by one");

@@ -15,7 +15,7 @@ namespace bochner {
 
 namespace {
 
-/// Hashes the first bytes of a file; an Error if they are not those of the mark.
+/// Hashes the first bytes of a file; an Error if they do not match the mark.
 void hash_through(const std::filesystem::path& path, const FileMark& mark, Xxh3& hash) {
   const auto refuse = [&](const std::string& what) {
     fail("{}: {}; restore it from a copy, or remove it to continue with a record that begins here", path.string(),
@@ -75,7 +75,7 @@ void AppendFile::append(std::string_view bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;
-      // Where this fails, too, the bytes too many stay until a continued run cuts them off.
+      // If this fails, too, the extra bytes stay until a resumed run truncates them.
       [[maybe_unused]] const int cut = ftruncate(descriptor_, bytes_);
       errno = error;
       fail_to("write");

@@ -26,7 +26,7 @@ fs::path weights_of(const fs::path& from) {
 /// The hash of the file whose weights a state leaves out; empty if it has all of its own.
 std::string base_of(const State& state) { return state.values.contains(kBaseHash) ? state.text(kBaseHash) : ""; }
 
-/// Whether `stored` leaves out weights of the file that this model has read, too. An Error if of another one.
+/// Whether `stored` leaves out weights of the same file that this model has read. An Error if the file is another one.
 bool leaves_out_the_same(const State& stored, const State& kept) {
   if (base_of(stored).empty() || base_of(kept).empty()) return false;
   if (base_of(stored) == base_of(kept)) return true;
@@ -50,7 +50,7 @@ std::string init_from(Trainable& model, const fs::path& from, Log& log) {
   State kept;
   model.save_model(kept);
   const bool same_base = leaves_out_the_same(stored, kept);
-  State training;  // state of training in a checkpoint-last, which a new run does not need
+  State training;  // the part of checkpoint-last that only training needs, which a new run does not use
   model.save_training(training);
   State merged = own;
   merged.file = stored.file;

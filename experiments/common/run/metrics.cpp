@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json json_of(double value) {
-  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));  // JSON knows neither nan nor inf
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));  // JSON has neither nan nor inf
 }
 
 bool number_of(const Json& value, double& number) {

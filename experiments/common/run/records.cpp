@@ -5,10 +5,10 @@
 namespace bochner {
 namespace {
 
-/// The prefix of values of checkpoint-last that hold the size of a file.
+/// The prefix of values in checkpoint-last that hold the size of a file.
 constexpr const char* kMarkOf = "run.file.";
 
-/// Where the file continues; at its beginning if somebody removed it.
+/// Where the file continues: at its beginning if somebody removed it.
 FileMark mark_of(const RunFolder& folder, const State& before, int64_t step, const std::string& file, Log& log) {
   const auto found = before.values.find(kMarkOf + file);
   if (found == before.values.end()) return {};

@@ -43,7 +43,7 @@ void require_hash(const std::string& text, const Json& json, const std::string& 
   if (now != stated) fail("{}: has the hash {}, but states {}; it was changed since it was written", file, now, stated);
 }
 
-/// The text of a name, which is printed as it is.
+/// The text of a name, which is printed unchanged.
 std::string name_in(const Json& value, const std::string& file) {
   const std::string name = value.get<std::string>();
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };

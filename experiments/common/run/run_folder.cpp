@@ -31,7 +31,7 @@ std::vector<std::string> folders_of_runs_below(const std::filesystem::path& path
 
 }  // namespace
 
-// Any of them shows a run: even if one was lost, a new run must not be mixed with the rest of the old one.
+// Any of these shows a run: even if one was lost, a new run must not be mixed with the rest of the old one.
 bool holds_run(const std::filesystem::path& path) {
   const auto exists = [&](const char* name) { return std::filesystem::exists(path / name); };
   return exists(kConfig) || exists(kCheckpointLast) || exists(kResults);

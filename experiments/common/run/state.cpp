@@ -21,10 +21,10 @@ T parse(const std::string& text, const std::string& name, const std::string& fil
   return value;
 }
 
-/// The end of a value's name, where the value's bytes stand as the characters of these numbers.
+/// The suffix of a value's name if the value's bytes are stored as the characters with these numbers.
 constexpr std::string_view kAsLatin1 = " as Latin-1";
 
-/// As they stand in the file, whose strings are UTF-8: names of files, which config.ini holds, may be any bytes.
+/// Values as stored in the file, whose strings are UTF-8; file names in config.ini may hold any bytes.
 Metadata stored(const Metadata& values) {
   Metadata result;
   for (const auto& [name, value] : values) {
@@ -103,7 +103,7 @@ void State::copy_to(const std::string& name, const Tensor& to) const {
   if (!(from.shape() == to.shape()) || from.dtype() != to.dtype()) {
     fail("{}: tensor '{}' is {}, but the model needs {}", file, name, from.str(), to.str());
   }
-  if (from.device().is_cpu()) require_finite(from, name, file);  // a card has only what a model held already
+  if (from.device().is_cpu()) require_finite(from, name, file);  // on a GPU, only what a model already held
   to.copy_(from);
 }
 

@@ -155,7 +155,7 @@ std::string trusted_config(const fs::path& folder) {
 }
 
 std::map<std::string, std::string> hashes_of_files(const fs::path& folder) {
-  // What training itself writes. Answers, analyses and traces may be made again, and other files are a person's own.
+  // What training itself writes. Answers, analyses and traces may be written again, and other files are the user's own.
   std::map<std::string, std::string> hashes;
   for (const char* name : {kConfig, kMetrics, kEvents, kReport, kCheckpointLast, kCheckpointBest}) {
     if (fs::is_regular_file(fs::symlink_status(folder / name))) hashes[name] = xxh3_of_file(folder / name);

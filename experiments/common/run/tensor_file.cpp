@@ -9,7 +9,7 @@
 namespace bochner {
 namespace {
 
-/// `O: 3 of 64 numbers are not finite, the first is element 5`, for each tensor of which that is so.
+/// `O: 3 of 64 numbers are not finite, the first is element 5`, for each such tensor.
 std::string not_finite(const TensorMap& tensors) {
   std::string text;
   for (const auto& [name, tensor] : tensors) {
@@ -32,7 +32,7 @@ std::filesystem::path result_file(const std::filesystem::path& input, const std:
     if (is_same(out, input)) fail("--out={}: that is the input; name another file", out.string());
     return out;
   }
-  if (out.parent_path().extension() == ".safetensors") {  // as one of several mechanisms, each in a folder of its own
+  if (out.parent_path().extension() == ".safetensors") {  // for one of several mechanisms, each in a folder of its own
     fail("--out={}: one file cannot take the results of several mechanisms; name a folder", out.parent_path().string());
   }
   const std::filesystem::path folder = out.empty() ? input.parent_path() : out;

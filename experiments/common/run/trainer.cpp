@@ -22,7 +22,7 @@
 namespace bochner {
 namespace {
 
-/// Results on a card are read this often, and when they are logged or saved, since reading waits for all steps before.
+/// Results on a GPU are read this often, and when they are logged or saved, since reading waits for all earlier steps.
 constexpr double kSecondsBetweenReads = 1;
 
 std::string ids_text(const std::vector<int64_t>& ids) {
@@ -52,7 +52,7 @@ Trainer::Trainer(Trainable& model, TrainPlan plan, const RunFolder& folder, RunI
   }
 }
 
-/// What a run begins anew whenever it is continued.
+/// What a run begins anew each time it is resumed.
 struct Trainer::Sitting {
   Records& records;
   Progress progress;
@@ -63,7 +63,7 @@ struct Trainer::Sitting {
 
 TrainResult Trainer::run() {
   const auto told = [&](const Error& failure) {
-    // Other processes than the first may not see the folder.
+    // Processes other than the first may not see the folder.
     const bool began = !comm_.is_first() || holds_run(folder_.path());
     return failure.what() + (began ? "; go on with: " + go_on_ : "");
   };
@@ -87,7 +87,7 @@ TrainResult Trainer::train() {
   Allocator::of(device_).reset_peak();
 
   Sitting sitting{records, Progress(log_), step_, train_seconds_};
-  if (step_ == 0 && reached_its_end() && (unevaluated_ || valid_last_.empty())) {  // no step is to be done
+  if (step_ == 0 && reached_its_end() && (unevaluated_ || valid_last_.empty())) {  // there is no step to do
     unevaluated_ = false;
     settle({.evaluates = true, .saves = true}, sitting);
   }
@@ -114,7 +114,7 @@ Trainer::Follows Trainer::advance(Sitting& sitting) {
   next.logs = is_multiple(plan_.log_every);
   next.saves = next.evaluates || is_multiple(plan_.checkpoint_every) ||
                (plan_.checkpoint_minutes > 0 && sitting.since_save.seconds() >= 60 * plan_.checkpoint_minutes);
-  // Time is counted before it is asked for, so that a run that goes on from here finds the same answers.
+  // Time is added up before it is compared, so that a run that is resumed from here makes the same decisions.
   bool reads = device_.is_cpu() || next.logs || next.saves || interrupted() ||
                sitting.since_read.seconds() > kSecondsBetweenReads;
   if (reads) read_results();
@@ -166,7 +166,7 @@ void Trainer::settle(const Follows& next, Sitting& sitting) {
   if (valid) take_evaluation(*valid, sitting.records);
   const bool stops = asked_to_stop(comm_);
   if (next.saves || stops) {
-    read_results();  // of an interruption that came just now
+    read_results();  // of an interruption that has just come
     if (!next.saves) require_finite();
     save_last(sitting.records);
     if (valid && best_.step == step_) save_best();  // after checkpoint-last, from which it can be made again
@@ -196,7 +196,7 @@ void Trainer::read_results() {
 
 double Trainer::share_of_time() const { return plan_.seconds > 0 ? std::min(1.0, train_seconds_ / plan_.seconds) : 0; }
 
-/// Of the training, as many tenths of it as are complete.
+/// How many tenths of the training are complete.
 int Trainer::tenths_done() const {
   const double steps = plan_.steps > 0 ? static_cast<double>(step_) / static_cast<double>(plan_.steps) : 1;
   return static_cast<int>(10 * std::max(steps, share_of_time()));
@@ -291,8 +291,8 @@ void Trainer::fail_not_finite(int64_t step, double loss) {
                                which(blame)));
 }
 
-// A finite loss may have a gradient that is not finite. The next loss would show it, but a checkpoint before that would
-// be useless.
+// A finite loss may have a gradient that is not finite. The next loss would show it, but a checkpoint written before
+// that would be useless.
 void Trainer::require_finite() {
   State state;
   model_.save_model(state);
@@ -321,7 +321,7 @@ TrainResult Trainer::finish(Progress& progress) {
   result.valid_last = valid_last_;
   result.test_last = measure(Split::test, progress);
   result.best_step = best_.step;
-  if (best_.step == step_) {  // the last one is the best
+  if (best_.step == step_) {  // the last step is the best
     result.valid = result.valid_last;
     result.test = result.test_last;
   } else {

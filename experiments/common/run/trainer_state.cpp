@@ -56,7 +56,7 @@ void Trainer::write_config() {
 void Trainer::save_last(Records& records) {
   if (!comm_.is_first()) return;
   State state = now();
-  records.mark(state);  // before the checkpoint, so that the files that it continues are on the disk
+  records.mark(state);  // before the checkpoint, so that the files that it continues are already on disk
   state.save(folder_ / kCheckpointLast);
 }
 
@@ -85,14 +85,14 @@ State Trainer::now() {
   return state;
 }
 
-/// All processes begin with the state of the first one, which alone reads and writes files.
+/// All processes begin with the state of the first one, the only one that reads and writes files.
 void Trainer::begin_alike() {
   model_.share(comm_);
   const State state = broadcast(comm_, comm_.is_first() ? now() : State());
   if (!comm_.is_first()) restore(state);
 }
 
-/// On the time that training took, and on what is due by it: by the clock of the first process.
+/// Makes all processes agree on the time that training took, and on what is due by it: by the first process's clock.
 void Trainer::agree(bool& due) {
   if (comm_.size() == 1) return;
   State state;
@@ -121,8 +121,8 @@ void Trainer::restore(const State& state) {
   model_.set_share_of_time(share_of_time());
 }
 
-/// Checks what finish() will load now instead of after the rest of the training. A crash may have come before the file
-/// was written: checkpoint-last, which is written first, has the same model.
+/// Checks now, instead of after the rest of the training, what finish() will load. A crash may have come before the
+/// file was written; then checkpoint-last, which is written first, has the same model.
 void Trainer::require_best() {
   const std::string file = (folder_ / kCheckpointBest).string();
   const std::string remedy =

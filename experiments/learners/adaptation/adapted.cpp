@@ -11,8 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Pooler and classifier, where they are trained or `made_new`, are saved whole, unless they have an update, which is
-/// trained in their place.
+/// A pooler and a classifier that are trained or `made_new` are saved whole, unless they have an update, which is
+/// trained instead.
 void save_heads(Peft& peft, PretrainedModel& model, const AdaptationConfig& config, const AdaptedFrom& from,
                 const std::vector<std::string>& made_new) {
   if (peft.replaces_heads()) return;
@@ -41,7 +41,7 @@ void save_heads(Peft& peft, PretrainedModel& model, const AdaptationConfig& conf
     fail("--model.train-pooler: leave it out; the adapter in {} has an update of the pooler", from.adapter);
 }
 
-/// The weights of a pooler before those of a folder are read, which are put back then; null: none.
+/// The weights of a new pooler, saved before those of a folder are read and then restored; null: none.
 class NewPooler {
  public:
   explicit NewPooler(Linear* pooler) {

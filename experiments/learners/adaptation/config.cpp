@@ -49,7 +49,7 @@ void AdaptationConfig::fields(Fields& f) {
 }
 
 void AdaptationConfig::only_by_method(Fields& f) {
-  std::map<std::string, std::vector<std::string>> readers;  // of each option, the methods
+  std::map<std::string, std::vector<std::string>> readers;  // the methods that read each option
   for (const Method& one : methods()) {
     for (const std::string& option : one.reads) readers[option].push_back(one.name);
   }
@@ -57,7 +57,7 @@ void AdaptationConfig::only_by_method(Fields& f) {
     f.at("model." + option)
         .only(fmt::format("with --model.method={}", fmt::join(names, " or ")),
               [this, names = names, &adapter = f.at("adapter")] {
-                // That of an adapter is known when its folder is read, and take() compares its options then.
+                // The method of an adapter is known only when its folder is read; take() then compares its options.
                 return !adapter.text().empty() || std::find(names.begin(), names.end(), method) != names.end();
               });
   }

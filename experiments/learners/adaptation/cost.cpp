@@ -13,7 +13,7 @@ namespace {
 using Scores = std::function<Variable(Context&)>;
 
 constexpr size_t kRounds = 11;
-constexpr double kSeconds = 5;  ///< no further round after so long
+constexpr double kSeconds = 5;  ///< no further round after this time
 
 Tensor computed(const Scores& scores) {
   const NoTape inference;
@@ -24,7 +24,7 @@ Tensor computed(const Scores& scores) {
 
 double milliseconds(const Scores& scores) {
   const KeepPackedWeights keep;
-  (void)computed(scores);  // warm
+  (void)computed(scores);  // warm-up
   std::vector<double> times;
   double seconds = 0;
   while (times.size() < kRounds && seconds < kSeconds) {

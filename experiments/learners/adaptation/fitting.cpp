@@ -45,7 +45,7 @@ void fit_bundle(const AdaptationConfig& config, const RunOptions& run, Feed& exa
   Generator unused(0);
   Context context{unused, false};
   RidgeFit regression(bundle->weight().shape()[1], outputs);
-  std::vector<Tensor> features;  // a QR of many rows at once is faster
+  std::vector<Tensor> features;  // one QR of many rows is faster
   std::vector<Tensor> targets;
   const int64_t batches = examples.steps_per_epoch();
   for (int64_t i = 1; i <= batches; ++i) {
@@ -100,7 +100,7 @@ Fitted fitted_problem(const std::shared_ptr<PretrainedModel>& model, const State
 }
 
 void fit_runs(Session& session, const TrainPlan& plan, const Fitting& fitting) {
-  fitting.optim.schedule_of(fitting.run.steps);  // refuses what does not go together
+  fitting.optim.schedule_of(fitting.run.steps);  // refuses contradictory settings
   const bool closed = fitting.config.ridge >= 0 && !asks_a_run(fitting.run);
   if (closed && !fitting.run.init.empty()) {
     fail(

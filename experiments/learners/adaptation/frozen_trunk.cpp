@@ -41,7 +41,7 @@ class StatesFeed final : public FeedOver {
     FeedOver::prepare();
     if (!states_.defined()) states_ = compute_();
   }
-  // A checkpoint may have been read since.
+  // A checkpoint may have been loaded since.
   void go_to(int64_t step) override {
     states_ = Tensor();
     FeedOver::go_to(step);
@@ -74,7 +74,8 @@ Tensor TrunkStates::of(const std::string& set, PretrainedModel& model, const Sta
   Context context{unused, false};
   const Tensor all = Tensor::empty({feed->examples(), 1, model.dim()});
   for (int64_t i = feed->steps_per_epoch(); i > 0; --i) {
-    // Before training a signal ends the program at once, and whether all processes have these batches is not known yet.
+    // Before training, a signal ends the program at once, and it is not yet known whether all processes have these
+    // batches.
     if (stops_later() && asked_to_stop(comm_)) {
       throw Interrupted("interrupted while the frozen trunk ran; nothing was trained meanwhile");
     }

@@ -31,7 +31,7 @@ void uptrain(PretrainedModel& model, const AdaptationConfig& config, Generator& 
   }
 }
 
-/// Whether the module of a parameter has an update of low rank, and this is no part of it.
+/// Whether the module of a parameter has a low-rank update of which this parameter is not a part.
 bool has_update(const std::string& name, const std::vector<Parameter*>& parameters) {
   const std::string update = name.substr(0, name.rfind('.') + 1) + "lora_A.weight";
   return std::any_of(parameters.begin(), parameters.end(),
@@ -111,7 +111,7 @@ std::string_view method_of(const Peft& peft) {
 std::vector<GroupRule> rules_of(const Method& method, const AdaptationConfig& config, PretrainedModel& model) {
   std::vector<std::string> trained = method.trained;
   if (config.train_pooler && !trained.empty()) trained.emplace_back("pooler.*");
-  // A parameter follows the first rule that it fits, and each rule must decide something.
+  // A parameter follows the first rule that matches it, and each rule must decide something.
   std::vector<GroupRule> rules;
   const std::vector<Parameter*> parameters = model.parameters();
   for (const Parameter* parameter : parameters) {

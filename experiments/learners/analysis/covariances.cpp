@@ -9,7 +9,7 @@
 namespace bochner {
 namespace {
 
-/// The part of a name in front of its last dot, and behind it.
+/// The parts of a name before and after its last dot.
 std::pair<std::string, std::string> split(const std::string& name) {
   const size_t dot = name.rfind('.');
   return dot == std::string::npos ? std::pair<std::string, std::string>{"", name}

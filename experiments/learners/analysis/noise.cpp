@@ -16,7 +16,7 @@ int64_t class_of(const std::vector<double>& scores) {
   return std::max_element(scores.begin(), scores.end()) - scores.begin();
 }
 
-/// Deviation (divided by the count) over |mean|. Values are taken from the first one, so that equal ones give 0.
+/// Deviation (dividing by the count) over |mean|. Values are taken relative to the first, so that equal ones give 0.
 double relative_deviation(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   double shift = 0;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kRowsAtOnce = 8192;
 
-/// Calls f with [begin, end) of one piece of rows after the other.
+/// Calls f(begin, end) for one piece of rows after the other.
 template <class F>
 void for_pieces(int64_t rows, const F& f) {
   for (int64_t begin = 0; begin < rows; begin += kRowsAtOnce) f(begin, std::min(rows, begin + kRowsAtOnce));
@@ -64,7 +64,7 @@ Problem of_field(const RunOptions& run, std::shared_ptr<Siren> model, const Snnk
   problem.forward = [model](const Examples& examples, Context&) -> Outputs {
     return {model->forward(examples.at("points"))};
   };
-  // The Learner's own stream, which is harmless only while these models draw nothing in training.
+  // This is also the Learner's own stream, which is harmless as long as these models draw nothing in training.
   problem.train = std::make_unique<PointFeed>(std::move(train), run.batch, stream_of(run.seed, Stream::noise));
   return problem;
 }

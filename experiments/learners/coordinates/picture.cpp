@@ -15,15 +15,15 @@
 namespace bochner::siren {
 namespace {
 
-/// Place of pixel i of n in [-1, 1].
+/// The place of pixel i of n in [-1, 1].
 double place(int64_t i, int64_t n) { return 2 * static_cast<double>(i) / static_cast<double>(n - 1) - 1; }
 
-/// 1 where d is well below 0, 0 well above, over a distance of about `width`.
+/// 1 where d is well below 0, 0 where it is well above, with a transition of about `width`.
 double soft(double d, double width) { return 0.5 - 0.5 * std::tanh(d / width); }
 
 double mix(double a, double b, double share) { return a + (b - a) * share; }
 
-/// Brightness in [0, 1]; edges are soft over `edge`.
+/// Brightness in [0, 1]; edges are blurred over `edge`.
 double brightness(double y, double x, double edge) {
   double value = 0.35 + 0.25 * y + 0.05 * std::sin(3 * x);  // a wall, lighter below
   const double tiles = std::tanh(2 * std::sin(5 * std::numbers::pi * x) * std::sin(5 * std::numbers::pi * (y - 0.5)));

@@ -33,7 +33,7 @@ struct Hidden {
   std::vector<int64_t> places, labels;
 };
 
-/// Chooses tokens of a row and changes them in it.
+/// Chooses tokens in a row and changes them there.
 Hidden hide(std::span<int64_t> row, const bool* real, const MaskingOptions& options, Generator generator) {
   std::vector<int64_t> places;  // all that may be hidden
   for (size_t i = 0; i < row.size(); ++i) {
@@ -144,7 +144,7 @@ void MaskedTokens::collect(const Outputs& outputs, const Examples& examples, Ans
 std::vector<Prediction> MaskedTokens::predictions(const Outputs& outputs, const Examples& examples) const {
   const std::vector<int64_t> guesses = argmax(outputs.at(0).value(), 2).to_vector<int64_t>();
   const std::vector<int64_t> places = examples.at("places").to_vector<int64_t>();
-  const std::vector<int64_t> labels = examples.at("labels").to_vector<int64_t>();  // which places are none, alone
+  const std::vector<int64_t> labels = examples.at("labels").to_vector<int64_t>();  // only to see which places are empty
   std::vector<Prediction> all(static_cast<size_t>(examples.size()));
   const size_t hidden = guesses.size() / all.size();
   for (size_t i = 0; i < guesses.size(); ++i) {

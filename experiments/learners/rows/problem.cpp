@@ -32,7 +32,7 @@ void add_costs(Mlp& model, bool has_snnk, const TableSplit& test, Device device,
   metrics.emplace_back("accuracy-bundled", bundled_accuracy(model, *bundle, test, device));
 }
 
-/// Names without what would end a field of predictions.
+/// Names without characters that would end a field of predictions.
 std::vector<std::string> in_one_field(std::vector<std::string> names) {
   for (std::string& name : names)
     std::replace_if(

@@ -97,7 +97,7 @@ Table table_of(const std::vector<Point>& points) {
   return table;
 }
 
-/// The metric against the parameters: a curve of the plain networks, and one a width of those with an SNNK layer.
+/// The metric against the parameters: a curve for the plain networks, and one per width for those with an SNNK layer.
 std::string figure_of(const std::vector<Point>& points, const std::string& metric) {
   std::map<std::string, Curve> curves;
   for (const Point& point : points) {
@@ -157,7 +157,7 @@ void run_sweep(Session& session, const std::filesystem::path& folder, ModelConfi
     choose(point);
     make();
   }
-  std::optional<StopNote> note;  // once there is something to go on with
+  std::optional<StopNote> note;  // once there is something to continue
   for (Point& point : points) {
     choose(point);
     for (int i = 0; i < asked.seeds; ++i) {

@@ -43,7 +43,7 @@ bool is_there(const std::filesystem::path& folder, const std::string& name) {
   return find_packed(folder / name) || find_packed(folder / "uci" / name);
 }
 
-/// The first of the names that exists in `folder`, or in its folder `uci`, plain or packed.
+/// The first of the names that exists in `folder`, or in its folder `uci`, plain or compressed.
 std::filesystem::path found(const std::filesystem::path& folder, const std::vector<std::string>& names,
                             const std::string& source) {
   for (const std::string& name : names) {
@@ -59,7 +59,7 @@ std::filesystem::path found(const std::filesystem::path& folder, const std::vect
        (folder / names.front()).string(), source);
 }
 
-/// The character that separates fields. Characters of numbers and words are refused, since they would cut them.
+/// The character that separates fields. Characters that occur in numbers and words are refused.
 char separator_of(const std::string& text) {
   if (text == "tab") return '\t';
   if (text == "space") return ' ';
@@ -78,7 +78,7 @@ bool is_number(const std::string& label) {
                                             [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// Whether the table begins with the names of its columns. Reports what was found and which option corrects it.
+/// Whether the table begins with the names of its columns. Reports what was found and which option changes it.
 bool has_header(const CsvConfig& csv, const std::string& file, const std::string& label, const Say& say,
                 const Say& warn) {
   const FirstRow first = judge_first_row(file, separator_of(csv.separator));
@@ -104,7 +104,7 @@ bool has_header(const CsvConfig& csv, const std::string& file, const std::string
   return header;
 }
 
-/// A task whose files lie in the folder --data.
+/// A task whose files are in the folder --data.
 rows::RowTask of_folder(const std::string& name,
                         const std::function<TableSplits(const std::filesystem::path&, const Messages&)>& load) {
   rows::RowTask task;
@@ -158,7 +158,7 @@ rows::RowTask adult() {
   });
 }
 
-/// The task csv, which a file and a label choose.
+/// The task csv, which is chosen by giving a file and a label.
 struct CsvTask {
   std::string label;
   CsvConfig csv;
@@ -201,7 +201,7 @@ struct CsvTask {
   }
 };
 
-/// `run` is told that the task is csv.
+/// Sets the task in `run` to csv.
 rows::RowTask any_table(RunOptions& run) {
   const auto csv = std::make_shared<CsvTask>();
   rows::RowTask task;

@@ -8,10 +8,10 @@ namespace {
 using Encoder = EncoderOptions;
 using Init = LinearOptions::Init;
 
-/// The options of mechanisms that are called --model.NAME; the others are --model.mechanism.NAME.
+/// The options of mechanisms that are named --model.NAME; the others are --model.mechanism.NAME.
 const std::vector<std::string> kOfModel = {"features", "components", "redraw", "redraw-in-evaluation", "as"};
 
-/// Codes of grey levels, by which token i is W_0 + (2 i / (levels - 1) - 1) W_1. The token that hides others, behind
+/// Embeddings of grey levels, in which token i is W_0 + (2 i / (levels - 1) - 1) W_1. The mask token, which comes after
 /// them, has a vector of its own.
 Tensor intensities(int64_t levels, bool mask_token) {
   const int64_t count = levels + (mask_token ? 1 : 0);

@@ -10,7 +10,7 @@
 namespace bochner::sequence {
 namespace {
 
-/// Of the two classes of pairs, that of those which belong together.
+/// Of the two classes of pairs, the one whose texts belong together.
 constexpr int64_t kTogether = 1;
 
 /// x / |x|, row by row; 0 stays 0.

@@ -26,7 +26,7 @@ class MaskedTokenModel final : public Module {
   Linear scores_;
 };
 
-/// How often each token stands in the texts, as far as a model sees them.
+/// How often each token occurs in the texts, as far as a model sees them.
 std::vector<int64_t> counts_of_tokens(const Dataset& texts, const Task& task) {
   std::vector<int64_t> counts(static_cast<size_t>(task.vocabulary));
   std::vector<int64_t> ids;

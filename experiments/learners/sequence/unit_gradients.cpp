@@ -56,7 +56,7 @@ Tensor unit_gradients(const SequenceClassifier& model, const Batch& batch, int64
     const Tensor h = model.units(batch.ids, batch.mask, context).value();  // (N, units)
     Tape tape;
     const Variable units = tape.watch(h);
-    // cross_entropy is the mean over examples, and each example's loss depends on its own row alone.
+    // cross_entropy is the mean over examples, and each example's loss depends only on its own row.
     const Variable sum = cross_entropy(model.scores(units), batch.labels) * static_cast<double>(batch.size());
     all.push_back(tape.gradients(sum, {units})[0].value());
   }
