@@ -100,7 +100,7 @@ void Processes::leave_in_error(const Failure& failure) {
   // follows.
   if (comm_->is_first()) ignore_signals();
   if (lifeline_) lifeline_->leave_in_error(failure);
-  lifeline_.release();  // MPI cannot finish normally without the others
+  lifeline_.release();  // NOLINT: MPI cannot finish normally without the others
   comm_.release();      // NOLINT
 }
 
