@@ -38,9 +38,9 @@ void require_positions(const BertOptions& options, int64_t max_length);
 /// An Error if the tokenizer in the folder has more ids than the model there has tokens.
 void require_tokens(const BertOptions& options, int64_t ids, const std::filesystem::path& folder);
 
-/// If the BERT in the folder has an attention other than softmax, which belongs to its weights: where nobody has chosen
-/// --attention, sets `attention` to it; then sets the options of that attention, fields of `group`, to the folder's,
-/// and refuses them on the command line. A folder without a model is left to whoever reads it.
+/// If the BERT in the folder has an attention other than softmax, which belongs to its weights: sets `attention` to it
+/// where nobody has chosen --attention. If `attention` is that one, sets its options, fields of `group`, to the
+/// folder's, and refuses them on the command line. A folder without a model is left to whoever reads it.
 void take_attention_of(const std::filesystem::path& folder, Fields& fields, const std::string& group,
                        std::string& attention, MechanismConfig& mechanism);
 
