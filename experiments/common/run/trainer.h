@@ -218,8 +218,8 @@ class Trainer {
     bool saves = false;
   };
 
-  /// Restores this run from checkpoint-last and returns the state in it; nullopt if the run begins, and in every process
-  /// but the first.
+  /// Restores this run from checkpoint-last and returns the state in it; nullopt if the run begins, and in every
+  /// process but the first.
   std::optional<State> restored();
   void go_on_from(const State& before, class Records& records);
   /// Whether --resume changes the run from what it was then meant to be.
