@@ -124,7 +124,7 @@ TEST(MechanismConfig, AnOptionCountsWhereTheChosenMechanismHasIt) {
     fields.at("attention").assign(info.name);
     for (const Field& field : fields.all()) {
       if (field.name() == "attention") continue;
-      ASSERT_EQ(field.conditions().size(), 2U) << field.name();
+      ASSERT_FALSE(field.conditions().empty()) << field.name();
       MechanismOptions options = info.defaults();
       const bool counts = options.has(field.name()) && options.list().at(field.name()).counts();
       EXPECT_EQ(field.unmet() == nullptr, counts) << info.name << ": " << field.name();
