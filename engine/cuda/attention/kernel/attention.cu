@@ -12,7 +12,7 @@
 namespace bochner::cuda {
 namespace {
 
-/// Bytes that the features of a slab may take.
+/// The bytes that the features of a slab may take.
 constexpr int64_t kSlabBytes = int64_t{64} << 20;
 
 template <class T>
@@ -21,7 +21,7 @@ int64_t slab_rows(const AttentionSizes& sizes, int64_t length) {
   return std::min(length, std::max<int64_t>(256, fit / 256 * 256));
 }
 
-/// A team for each job: raises the shift to the largest exponent of the slab; `factor` is the factor for S'.
+/// A team per job: raises the shift to the largest exponent of the slab; `factor` is the factor for S'.
 template <class T>
 struct RaiseShift {
   int64_t rows;
@@ -65,7 +65,7 @@ struct AddTotals {
   }
 };
 
-/// S' += eps totals^T, the part of each feature's eps.
+/// S' += eps totals^T, the contribution of each feature's eps.
 template <class T>
 struct AddEps {
   int64_t features, width;
@@ -101,7 +101,7 @@ struct Output {
   }
 };
 
-/// The gradient of a value from dV'; 0 where a key is not real.
+/// The gradient of a value from dV'; 0 if the key is not real.
 template <class T>
 struct UnpackValues {
   SlabPlace place;
@@ -213,7 +213,7 @@ void attend_backward(const KernelAttentionSpec& spec, const AttentionSizes& size
 
 void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& K, const Tensor& V,
                       const Frequencies& frequencies, const Tensor& keys, const KernelAttentionResult& to) {
-  const Tensor& Omega = frequencies.values;  // dense: FastFood is the CPU's alone
+  const Tensor& Omega = frequencies.values;  // dense: only the CPU has FastFood
   const AttentionSizes sizes(spec, Q, K, V, Omega);
   if (sizes.jobs == 0) return;
   if (kernel_attends_in_bf16(spec, Q, V)) {
@@ -237,7 +237,7 @@ void kernel_attention(const KernelAttentionSpec& spec, const Tensor& Q, const Te
 void kernel_attention_backward(const KernelAttentionSpec& spec, const Tensor& dO, const Tensor& Q, const Tensor& K,
                                const Tensor& V, const Frequencies& frequencies, const Tensor& keys,
                                const KernelAttentionResult& forward, const KernelAttentionGradients& to) {
-  const Tensor& Omega = frequencies.values;  // dense: FastFood is the CPU's alone
+  const Tensor& Omega = frequencies.values;  // dense: only the CPU has FastFood
   const AttentionSizes sizes(spec, Q, K, V, Omega);
   if (sizes.jobs == 0) {
     if (to.dOmega.defined())

@@ -1,11 +1,11 @@
 // Bidirectional kernel attention on tensor cores: runs the kernels of token_kernels.h and frequency_kernels.h in order.
-// With phi + eps for a map's features, and its constant s as one more,
+// With phi + eps for a map's features, and its constant s as one more feature,
 //
 //   S'_f = sum_j phi_f(k_j) v'_j + eps sum_j v'_j,    O'_i = sum_f phi_f(q_i) S'_f + [eps sum_f S'_f + s S'_last]
 //
-// and likewise backward. The part in brackets, the base, is computed once for a head. Tokens of bf16 are read where
-// they are. The shift of keys is known before any of their features is made, that of queries is found by the kernels
-// that need it, and backward makes equal features.
+// and likewise backward. The part in brackets, the base, is computed once per head. Tokens in bf16 are read in place.
+// The shift of keys is known before any of their features is computed, that of queries is found by the kernels that
+// need it, and backward recomputes equal features.
 #include "engine/cuda/attention/kernel/attention_bf16.h"
 
 #include "engine/cuda/attention/kernel/call.h"
@@ -18,7 +18,7 @@ namespace {
 
 using Call = KernelAttentionCall;
 
-/// x itself, or a copy of it that is whole.
+/// x itself, or a contiguous copy of it.
 Tensor whole(const Tensor& x) {
   if (is_whole(x)) return x;
   Tensor copy = Tensor::empty(x.shape(), DType::bf16, x.device());
@@ -26,7 +26,7 @@ Tensor whole(const Tensor& x) {
   return copy;
 }
 
-/// The tokens of one side, and numbers for each.
+/// The tokens of one side, and the numbers kept for each.
 class Side {
  public:
   Side(const Call& call, const Tensor& x, const Tensor& y, const Tensor& mask, bool queries)
@@ -48,7 +48,7 @@ class Side {
               nullptr,
               0} {}
 
-  /// With the shift that `less` will not have: for keys.
+  /// With the shift that will not be part of `less`: for keys.
   TokenRows shifted_by(const Call& call, const float* shift) const {
     TokenRows view = view_;
     view.shift = call.rule.shifts ? shift : nullptr;
@@ -65,7 +65,7 @@ class Side {
   TokenRows view_;
 };
 
-/// How a sum over tokens is split: into blocks that fill a card about once, so that few parts are written.
+/// How a sum over tokens is split: into about as many blocks as fill a card once, so that few parts are written.
 struct Splits {
   static constexpr int64_t kBlocksAtOnce = 384;
   int64_t blocks;  ///< of one split
@@ -106,14 +106,14 @@ class ReadSums {
     z_.clear(rows_count_);
   }
 
-  /// From sums, jobs `stride` apart.
+  /// From sums whose jobs are `stride` apart.
   void read(const float* sums, int64_t stride) {
     FinishSums<D> finish = finish_;
     finish.from_stride = stride;
     finish.parts = sums;
     launch_blocks<FinishSums<D>::kThreads>(finish.blocks(), 0, finish);
   }
-  /// From parts of them, which become `sums`, jobs `stride` apart, or the totals of y', null without a base.
+  /// From parts of the sums, which become `sums`, jobs `stride` apart, and the totals of y', null without a base.
   void finish(const Call& call, int64_t splits, const float* parts, const float* totals, float* sums, int64_t stride) {
     FinishSums<D> finish = finish_;
     finish.splits = splits;
@@ -140,7 +140,7 @@ class ReadSums {
   bool has_base_ = false;
 };
 
-/// S' of keys or dS' of queries, also as `sums`, jobs `stride` apart.
+/// S' of keys or dS' of queries, also written to `sums`, jobs `stride` apart.
 template <int D, Form form>
 void sum_over_tokens(const Call& call, const Phi<form>& phi, const TokenRows& tokens, float* sums, int64_t stride,
                      ReadSums<D>& to) {
@@ -241,7 +241,7 @@ void attend_backward(const Call& call, const Tensor& dO, const Tensor& Q, const 
 bool kernel_attends_in_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& V) {
   const bool fits = Q.size(3) == V.size(3) && (Q.size(3) == 32 || Q.size(3) == 64);
   if (spec.causal && (Q.size(2) == 0 || V.size(2) == 0)) return false;
-  // These kernels add one eps to all features behind the shift.
+  // These kernels add one eps to all features after the shift.
   if (spec.shifts() && spec.map.absolute_eps && spec.map.eps > 0) return false;
   const bool may = Q.dtype() == DType::bf16 || (Q.dtype() == DType::f32 && precision() == Precision::bf16);
   return may && fits && platform::has_bf16();

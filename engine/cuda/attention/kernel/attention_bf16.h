@@ -5,7 +5,7 @@
 
 namespace bochner::cuda {
 
-/// Whether the tensor cores can do it: tensors of bf16, or of f32 whose products may have bf16 factors
+/// Whether the tensor cores can compute it: tensors of bf16, or of f32 whose products may have bf16 factors
 /// (engine/precision.h), heads of 32 or 64, and a card with such cores.
 bool kernel_attends_in_bf16(const KernelAttentionSpec& spec, const Tensor& Q, const Tensor& V);
 

@@ -1,5 +1,5 @@
 // A call of kernel attention on tensor cores, bidirectional or causal, on the host: sizes, the parts of the map that
-// are not features, packed frequencies, and the instance of each kernel to run.
+// are not features, packed frequencies, and which instance of each kernel to run.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ inline bool is_whole(const Tensor& x) {
 
 inline OutputTokens output(const Tensor& x) { return {StoredTokens(x), is_whole(x)}; }
 
-/// The constants of a call, and what follows from them.
+/// The constants of a call, and values that follow from them.
 class KernelAttentionCall {
  public:
   KernelAttentionCall(const KernelAttentionSpec& given, const Tensor& Q, const Tensor& K, const Tensor& V,
@@ -65,13 +65,13 @@ class KernelAttentionCall {
     return {sizes.heads, sizes.frequencies, packed_frequencies, heads_of_omega_ == 1, rows_};
   }
   bool has_base() const { return eps != 0 || constant != 0; }
-  /// Features of a frequency.
+  /// Features per frequency.
   int parts() const { return static_cast<int>((sizes.features - (constant != 0 ? 1 : 0)) / sizes.frequencies); }
 
   const KernelAttentionSpec& spec;
   const AttentionSizes sizes;
   const FeatureRule<float> rule;
-  const bool exponential;  ///< are features exponentials of u?
+  const bool exponential;  ///< whether features are exponentials of u
   const float eps, constant;
   const int64_t packed_frequencies;
   const int64_t state_stride;  ///< between the states of two jobs

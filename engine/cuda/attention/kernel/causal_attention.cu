@@ -1,13 +1,12 @@
 // Causal kernel attention in chunks of 64 tokens, all chunks of a slab at once. Let m_i be the largest exponent of the
-// keys that token i sees, F_q and F_k features shifted by each token's own maximum, and r_c the m of the last token
-// before chunk c. S'_c and T'_c are the sums over the keys before it of phi v'^T (relative to r_c, without eps) and of
-// v':
-//
+// keys that token i sees, F_q and F_k the features shifted by each token's own maximum, and r_c the m of the last token
+// before chunk c. S'_c and T'_c are the sums, over the keys before the chunk, of phi v'^T (relative to r_c, without
+// eps) and of v':
 //   A_ij = e^(m_j - m_i) F_q,i . F_k,j + eps f_i   for j <= i in the chunk,   f_i = sum of F_q,i
 //   O'_i = sum_j A_ij v'_j + e^(r_c - m_i) S'_c^T F_q,i + eps f_i T'_c
 //
-// Since m never falls, no factor exceeds 1. Backward walks slabs and chunks from the last to the first with R'_c, the
-// gradient of S'_c, and t'_c, the gradient of T'_c:
+// Since m never decreases, no factor exceeds 1. Backward walks slabs and chunks from the last to the first, with R'_c,
+// the gradient of S'_c, and t'_c, the gradient of T'_c:
 //
 //   dA_ij  = G'_i . v'_j
 //   R'_c   = e^(r_c - r_(c+1)) R'_(c+1) + sum_i e^(r_c - m_i) F_q,i G'_i^T
@@ -20,7 +19,7 @@
 namespace bochner::cuda {
 namespace {
 
-/// A slab of queries and keys: everything that forward computes from it, and backward computes again.
+/// A slab of queries and keys: everything that forward computes from it, and backward recomputes.
 template <class T>
 class CausalSlab {
  public:
@@ -56,7 +55,7 @@ class CausalSlab {
   int64_t chunks() const { return place.rows / kChunk; }
   int64_t count() const { return sizes_.jobs * place.rows; }
 
-  /// The state before the slab, to or from a result.
+  /// Copies the state before the slab to or from a result.
   void carry(bool load, int64_t index, const Tensor& state) {
     const CarryState<T> kernel(sizes_, state, index, load, carried_S_, carried_totals_, before_);
     launch_threads(kernel.threads(), kernel);
@@ -84,12 +83,12 @@ class CausalSlab {
     each_chunk(false, true, kChunk, kChunk, F, queries.F(), keys_.F(), A, false);
     launch_threads(count() * kChunk, Weights<T>{shifts(), feature_sums(), A});
   }
-  /// Call it when the slab is done: m is carried to the next one.
+  /// To be called when the slab is done: m is carried to the next one.
   void advance() {
     if (rule().shifts) platform::copy(last_, before_, static_cast<size_t>(sizes_.jobs) * sizeof(T));
   }
 
-  /// One product for each chunk: C (m x n) = op(A) op(B) [+ C]; the matrices follow one another in memory.
+  /// One product per chunk: C (m x n) = op(A) op(B) [+ C]; the matrices are consecutive in memory.
   void each_chunk(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const T* a, const T* b, T* c,
                   bool adds) const {
     products<T>(sizes_.jobs * chunks(), transpose_a, transpose_b, m, n, k, a, b, c, adds);
@@ -206,7 +205,7 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const AttentionSize
     T* const dFk = slab.keys().dF();
     slab.each_chunk(false, true, kChunk, F, W, slab.scaled, R, dFk, false);
     slab.each_chunk(true, false, kChunk, F, kChunk, dA, slab.queries.F(), dFk, true);
-    // values, into memory that G' and V' no longer need
+    // values, into memory in which G' and V' are no longer needed
     slab.each_chunk(true, false, kChunk, W, kChunk, slab.A, G, entering, false);
     slab.each_chunk(false, false, kChunk, W, F, slab.keys().F(), R, slab.scaled, false);
     launch_threads(slab.count() * sizes.value_dim, CausalValues<T>{key_place, slab.shifts(), mask, sizes.value_dim, W,

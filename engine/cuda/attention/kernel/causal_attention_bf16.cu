@@ -1,8 +1,9 @@
-// Causal kernel attention on tensor cores. Tokens are taken in slabs of whole segments, whose states fit a bounded
-// piece of memory. The kernels of causal_tiles.h work on all tiles of a slab at once; what each begins with
-// is walked before (causal_states.h). Backward walks the slabs from the last to the first, using the states that
-// forward saved. With 256 features of heads of 64, a tile of 64 tokens has 32 KiB of state, four times its queries:
-// states are written and read once in forward, S and R once each in backward, and nothing else of that size.
+// Causal kernel attention on tensor cores. Tokens are processed in slabs of whole segments, whose states fit a bounded
+// piece of memory. The kernels of causal_tiles.h work on all tiles of a slab at once; the state with which each tile
+// begins is computed before (causal_states.h). Backward walks the slabs from the last to the first, using the states
+// that forward saved. With 256 features and heads of 64, a tile of 64 tokens has 32 KiB of state, four times the size
+// of its queries: states are written and read once in forward, S and R once each in backward, and nothing else of that
+// size.
 #include "engine/cuda/attention/kernel/attention_bf16.h"
 #include "engine/cuda/attention/kernel/call.h"
 #include "engine/cuda/attention/kernel/causal_gradient_tiles.h"
@@ -22,11 +23,11 @@ Phi<form> phi(const Call& call) {
 /// The most blocks for one sum over tokens: enough to fill a card several times.
 constexpr int64_t kBlocks = 1024;
 constexpr int64_t kSegmentTiles = kKernelAttentionSegment / kTile;
-/// Blocks that walk at once, where there are less than half as many in one piece: four for each multiprocessor of a
-/// large card. More pieces would not make up for the walk over their sums.
+/// The number of blocks that walk at once, where there are fewer than half as many in one piece: four per
+/// multiprocessor of a large card. More pieces would not make up for the walk over their sums.
 constexpr int64_t kWalks = 512;
-/// The most bytes that the states of a slab may take, except that a slab has at least one segment: few without a card,
-/// so that tests have many slabs.
+/// The most bytes that the states of a slab may take, except that a slab has at least one segment. It is small without
+/// a card, so that tests have many slabs.
 #if defined(__CUDACC__)
 constexpr int64_t kSlabBytes = int64_t{160} << 20;
 constexpr int64_t kLeastTiles = 8;  // of a walk
@@ -35,7 +36,7 @@ constexpr int64_t kSlabBytes = int64_t{1} << 16;
 constexpr int64_t kLeastTiles = 2;
 #endif
 
-/// x in whole tiles: itself if it is so, or packed.
+/// x in whole tiles: x itself if it already has whole tiles, otherwise packed.
 class WholeRows {
  public:
   WholeRows(const Tensor& x, const Tensor& mask, int64_t padded) : tensor_(x) {
@@ -88,7 +89,7 @@ class Side {
 /// The largest exponent that each query sees, m, and the largest before each tile, r. Finds the numbers of both sides.
 class Seen {
  public:
-  /// With the denominators of queries in backward, where they are divided by them.
+  /// With the denominators of queries in backward, if queries are divided by them.
   Seen(const Call& call, const Side& queries, const Side& keys, const float* denominators)
       : tiles_(keys.count() / call.sizes.jobs / kTile),
         m_(keys.count()),
@@ -141,7 +142,7 @@ class States {
         rows_(call.sizes.jobs * tiles * call.parts() * call.packed_frequencies * call.sizes.dim) {}
 
   /// From the tokens of a slab, with weights w of their totals, and the slab before it; saves the states before
-  /// segments where defined.
+  /// segments if defined.
   template <int D, Form form>
   void sum(const CausalSide& side, const Slab& slab, const float* w, const Tensor& save = {}) {
     auto kernel = walk<D, form>(side, slab);

@@ -1,4 +1,4 @@
-// The passes over rows and chunks of causal kernel attention; causal_attention.cu explains them.
+// The passes over rows and chunks in causal kernel attention; causal_attention.cu explains them.
 #pragma once
 
 #include "engine/cuda/attention/kernel/parts.h"
@@ -7,7 +7,7 @@ namespace bochner::cuda {
 
 constexpr int64_t kChunk = 64;  // tokens
 
-/// What the kernels of a slab need: m, and the places of its chunks.
+/// What the kernels of a slab need: m, and the positions of its chunks.
 template <class T>
 struct Shifts {
   bool shifts;
@@ -16,13 +16,13 @@ struct Shifts {
   const T* before;  ///< (jobs): m of the last token before the slab
 
   BOCHNER_DEVICE T at(int64_t job, int64_t row) const { return row < 0 ? before[job] : m[job * rows + row]; }
-  /// e^(m of token `from` - m of token `to`), both in the slab, or -1 for the token before it.
+  /// e^(m of token `from` - m of token `to`), both in the slab, or -1 for the token before the slab.
   BOCHNER_DEVICE T factor(int64_t job, int64_t from, int64_t to) const {
     return shifts ? math::exp(at(job, from) - at(job, to)) : T(1);
   }
 };
 
-/// m from the exponents of keys: a thread for each job walks the slab. `last` is m of its last token.
+/// m from the exponents of keys: one thread per job walks the slab. `last` is m of its last token.
 template <class T>
 struct RunningMaximum {
   int64_t rows;
@@ -39,7 +39,7 @@ struct RunningMaximum {
   }
 };
 
-/// to (jobs, rows, width) = from times e^(m_row - r_(c+1)), or, `enters`, e^(r_c - m_row).
+/// to (jobs, rows, width) = from times e^(m_row - r_(c+1)), or, if `enters`, e^(r_c - m_row).
 template <class T>
 struct ScaleRows {
   Shifts<T> shifts;
@@ -57,9 +57,9 @@ struct ScaleRows {
   }
 };
 
-/// A thread for each element of S'. Replaces what each chunk adds (jobs, chunks, size) by the state before the chunk;
-/// the carried state becomes the one after the slab. Backward goes from the last chunk to the first and leaves the
-/// gradient of the state after each chunk.
+/// One thread per element of S'. Replaces what each chunk adds (jobs, chunks, size) by the state before the chunk; the
+/// carried state becomes the one after the slab. Backward goes from the last chunk to the first and leaves the gradient
+/// of the state after each chunk.
 template <class T>
 struct ScanStates {
   Shifts<T> shifts;
@@ -80,8 +80,8 @@ struct ScanStates {
   }
 };
 
-/// A thread for each column: the sums (jobs, chunks, width) of weight times the rows of earlier chunks (backward: later
-/// ones), beginning with `carried`.
+/// One thread per column: the sums (jobs, chunks, width) of weight times the rows of earlier chunks (in backward, later
+/// chunks), starting with `carried`.
 template <class T>
 struct ScanRows {
   int64_t rows, chunks, width;
@@ -123,8 +123,8 @@ struct Weights {
   }
 };
 
-/// dA_ij e^(m_j - m_i) in place of dA_ij = G'_i . v'_j, 0 where not visible; flows[row] = eps (sum_j dA_ij + T'_c .
-/// G'_i). A team for each row.
+/// Replaces dA_ij = G'_i . v'_j by dA_ij e^(m_j - m_i), or 0 where not visible; flows[row] = eps (sum_j dA_ij + T'_c .
+/// G'_i). A team per row.
 template <class T>
 struct WeightGradients {
   Shifts<T> shifts;
@@ -160,7 +160,7 @@ struct AddToRows {
   BOCHNER_DEVICE void operator()(int64_t i) const { to[i] += rows[i / width]; }
 };
 
-/// O and the denominators; a team for each row.
+/// O and the denominators; a team per row.
 template <class T>
 struct CausalOutput {
   SlabPlace place;

@@ -5,7 +5,7 @@
 
 namespace bochner::cuda {
 
-/// dQ of queries, or dK and dV of keys; a block for each tile. Queries write `last`, -(G . O), w, and what eps adds to
+/// dQ of queries, or dK and dV of keys; one block per tile. Queries write `last`, -(G . O), w, and what eps adds to
 /// each of their dF.
 template <int D, Form form, bool keys>
 struct CausalGradientOfTokens {
@@ -23,7 +23,7 @@ struct CausalGradientOfTokens {
   const float *m, *factor;  ///< (jobs, padded); factor: of queries
   const float* totals;      ///< T_c, or t_(c+1), (tiles of the slab, D + 1); or null
   HeadRows outputs;         ///< O, of queries
-  bool divided;             ///< are outputs divided by their denominators?
+  bool divided;             ///< whether outputs are divided by their denominators
   float square;             ///< s^2
   float *last, *flows, *w;  ///< (jobs, padded), of queries; w: times their factors
   KeyMask mask;
@@ -194,7 +194,7 @@ struct CausalGradientOfTokens {
   }
 };
 
-/// Adds to parts (splits, jobs, M, D) of dOmega what the tiles of a split give; a block for 64 frequencies.
+/// Adds the contribution of the tiles of a split to parts (splits, jobs, M, D) of dOmega; one block per 64 frequencies.
 template <int D, Form form, bool keys>
 struct CausalGradientOfOmega {
   static constexpr int kParts = Phi<form>::kParts;
@@ -206,7 +206,7 @@ struct CausalGradientOfOmega {
   Slab slab;
   PackedSums sums;
   const float *m, *factor;
-  int64_t jobs, tiles_each;  ///< tiles_each: of a split
+  int64_t jobs, tiles_each;  ///< tiles_each: per split
   float* parts;
 
   template <class Team>

@@ -1,4 +1,4 @@
-// The passes before the tiles of causal kernel attention in bf16: packing, and running maxima.
+// The passes before the tiles in causal kernel attention in bf16: packing, and running maxima.
 #pragma once
 
 #include "engine/cuda/attention/kernel/causal_tiles.h"
@@ -6,7 +6,7 @@
 
 namespace bochner::cuda {
 
-/// to (jobs, padded, D) = x in bf16, 0 beyond the length and at hidden keys; a thread for each eight numbers.
+/// to (jobs, padded, D) = x in bf16, 0 beyond the length and at hidden keys; one thread per eight numbers.
 struct PackEights {
   int64_t heads, length, padded, dim;
   StoredTokens x;
@@ -42,7 +42,7 @@ struct SideNumbers {
 };
 
 /// m (jobs, padded), the largest exponent that each query sees, r (jobs, tiles + 1), the largest before each tile, and
-/// the numbers of both sides that follow from them; all are 0 if nothing is shifted. A team for each tile.
+/// the numbers of both sides that follow from them; all are 0 if nothing is shifted. A team per tile.
 struct CausalShifts {
   static constexpr size_t kShared = 0;
   FeatureRule<float> rule;
@@ -50,7 +50,7 @@ struct CausalShifts {
   KeyMask mask;
   const float *tops, *exponents, *largest;  ///< of TokenExponents
   SideNumbers queries, keys;
-  const float* denominators;  ///< of queries whose gradients are known, (jobs, length); or null
+  const float* denominators;  ///< of queries in backward, (jobs, length); or null
   float *m, *r, *factor;      ///< factor: what G is multiplied by, (jobs, padded); it is part of the carry of queries
 
   template <class Team>

@@ -1,4 +1,4 @@
-// The tokens of causal kernel attention on tensor cores, in tiles of 64, with numbers for each token, and their
+// The tokens in causal kernel attention on tensor cores, in tiles of 64, with numbers for each token and their
 // exponents.
 #pragma once
 
@@ -10,12 +10,12 @@ constexpr int kWarps = 4;  // of a block: 64 tokens, or frequencies
 constexpr int kThreads = 32 * kWarps;
 constexpr int kTokenShare = kWarpShare<kWarps>;
 
-/// Tokens of each head, where they are or packed.
+/// The tokens of each head, in place or packed.
 struct HeadRows {
   int64_t heads;
   Tokens<const bfloat16> tokens;
 
-  /// Those from `token` on of a job, b * heads + h.
+  /// The tokens of job b * heads + h from `token` on.
   BOCHNER_DEVICE const bfloat16* at(int64_t job, int64_t token) const {
     return tokens.head(job / heads, job % heads) + token * tokens.stride;
   }
@@ -28,7 +28,7 @@ struct TokenSide {
   const float *less, *weight, *last;
 };
 
-/// Begins to load a tile of 64 rows.
+/// Starts to load a tile of 64 rows.
 template <int D, class Team>
 BOCHNER_DEVICE void begin_rows(const Team& team, const HeadRows& rows, int64_t job, int64_t token, bfloat16* tile) {
   begin_tile<D, kTile, kThreads>(team, rows.at(job, token), rows.tokens.stride, tile, D + kGap);
@@ -48,8 +48,12 @@ struct TileScales {
   }
 };
 
-/// c |x|^2 of each token, the largest u (or |u|) of each query, and the exponents of keys, (jobs, padded), with the
-/// largest of each tile, (jobs, tiles). A block for a tile of both sides.
+/// c
+/// x
+/// ^2 of each token, the largest u (or
+/// u
+/// ) of each query, and the exponents of keys, (jobs, padded), with the largest of each tile, (jobs, tiles). One block
+/// per tile of both sides.
 template <int D, Form form>
 struct TokenExponents {
   using Tiles = FrequencyTiles<D, 0, kThreads>;
@@ -59,7 +63,7 @@ struct TokenExponents {
   TokenSide queries, keys;
   KeyMask mask;
   float scale, norm_factor;
-  bool shifts;  ///< or norms alone
+  bool shifts;  ///< or only norms
   float *norms, *tops, *key_norms, *exponents, *largest;
 
   struct Rows {  // of queries, then of keys
@@ -141,13 +145,13 @@ struct TokenExponents {
   }
 };
 
-/// Tiles first ... first + count - 1 of each job; matrices and sums of a slab lie in this order.
+/// Tiles first ... first + count - 1 of each job; the matrices and sums of a slab are stored in this order.
 struct Slab {
   int64_t first, count;
 
   struct Tile {
-    int64_t job, index;  ///< index: in the slab's matrices
-    int64_t token;       ///< the first, in its job
+    int64_t job, index;  ///< index: among the slab's matrices
+    int64_t token;       ///< the first one, within its job
   };
   BOCHNER_DEVICE Tile at(int64_t i) const { return {i / count, i, (first + i % count) * kTile}; }
 };

@@ -1,6 +1,6 @@
-// The states between the tiles of causal kernel attention in bf16, S_c or R_c of causal_tiles.h. A block
-// walks the tiles of a segment with its rows of the state in registers. Where a slab has several segments, their sums
-// are walked first, and a scan over them gives the state that each segment begins with.
+// The states between the tiles in causal kernel attention in bf16, S_c or R_c of causal_tiles.h. A block walks the
+// tiles of a segment with its rows of the state in registers. If a slab has several segments, their sums are computed
+// first, and a scan over them gives the state with which each segment begins.
 #pragma once
 
 #include "engine/cuda/attention/kernel/causal_sides.h"
@@ -15,12 +15,12 @@ struct Walk {
   int64_t jobs, tiles;     ///< tiles: of all slabs, in each job
   const float* r;          ///< (jobs, tiles + 1): the shift at each border
 
-  /// The tile in the slab at a step of the walk.
+  /// The tile in the slab at a given step of the walk.
   BOCHNER_DEVICE int64_t tile(int64_t step) const { return backward ? slab.count - 1 - step : step; }
   BOCHNER_DEVICE int64_t end(int64_t segment) const {
     return (segment + 1) * each < slab.count ? (segment + 1) * each : slab.count;
   }
-  /// What is left of a state behind steps first ... end - 1.
+  /// The factor by which a state decays over steps first ... end - 1.
   BOCHNER_DEVICE float decay(int64_t job, int64_t first, int64_t end) const {
     const float* border = r + job * (tiles + 1) + slab.first;
     const int64_t one = tile(first);
@@ -29,26 +29,26 @@ struct Walk {
   }
 };
 
-/// States in f32, each (features, D + 1) with z as the last column, and totals (D + 1): those of a job are `stride`
-/// apart.
+/// States in f32, each (features, D + 1) with z as the last column, and totals (D + 1); the states of a job are
+/// `stride` apart.
 struct SavedStates {
   float* data;
-  int64_t of_job, stride;  ///< of_job: between the first of two jobs
+  int64_t of_job, stride;  ///< of_job: between the first states of two jobs
   BOCHNER_DEVICE float* at(int64_t job, int64_t index) const { return data + job * of_job + index * stride; }
 };
 
 /// Writes the state before each tile (R: after it) in bf16, as PackedSums of the slab's tiles, with the totals T or t,
-/// and the state behind the last segment; or, if `sums`, only what each segment adds. A block for kRows frequencies of
-/// a segment; that of the first frequencies has the totals, too.
+/// and the state after the last segment; or, if `sums`, only what each segment adds. One block per kRows frequencies of
+/// a segment; the block of the first frequencies also computes the totals.
 template <int D, Form form>
 struct WalkStates {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr int kGroups = 1;  ///< of 16 rows to a warp: many small warps hide each other's latencies
+  static constexpr int kGroups = 1;  ///< groups of 16 rows per warp: many small warps hide each other's latencies
   static constexpr int kRows = 16 * kGroups * kWarps;
   static constexpr int kResident = kParts == 1 ? 4 : 2;
   static constexpr int kStride = D + kGap;
-  static constexpr int kStep = 16;    ///< tokens between which a warp turns from one product to the next
-  static constexpr int kTotals = 16;  ///< columns of the totals that a warp finds
+  static constexpr int kStep = 16;    ///< tokens after which a warp switches from one product to the next
+  static constexpr int kTotals = 16;  ///< columns of the totals that a warp computes
   static constexpr size_t kBuffer =
       sizeof(bfloat16) * 2 * kTile * kStride + CarriedScales::kBytes + sizeof(float) * kTile;
   static constexpr size_t kShared = 2 * kBuffer;
@@ -59,8 +59,8 @@ struct WalkStates {
   bool sums;
   int64_t totals_at;   ///< where the totals begin in a state in f32
   SavedStates starts;  ///< of each segment in the order of the walk: read, null for 0, or, if `sums`, written
-  SavedStates ends;    ///< one: behind the last segment; or null
-  SavedStates saved;   ///< before every `every` tiles of all; null for none
+  SavedStates ends;    ///< one state: after the last segment; or null
+  SavedStates saved;   ///< before every `every`-th tile of all; null for none
   int64_t every;
   bfloat16* rows;
   float *z, *totals;  ///< totals (tiles of the slab, D + 1), or null
@@ -70,7 +70,7 @@ struct WalkStates {
     Left<D / 16> omega[kGroups];
     Sum<D / 8> sum[kParts][kGroups];
     RowValues z[kParts][kGroups];  ///< each lane has its part
-    Sum<kTotals / 8> total[1];     ///< the same in each row
+    Sum<kTotals / 8> total[1];     ///< the same in every row
     RowValues last;                ///< of the totals
   };
   struct Buffer {
@@ -137,7 +137,7 @@ struct WalkStates {
     to.scales.begin(team, own, job * own.tokens.padded + token);
     if (w != nullptr) begin_numbers<kTile, kThreads>(team, w + job * own.tokens.padded + token, to.w);
   }
-  /// f(part, group) of a warp's rows.
+  /// f(part, group) for a warp's rows.
   template <class F>
   static BOCHNER_DEVICE void each(const F& f) {
     each_part<kParts>([&](auto part) {
@@ -257,11 +257,11 @@ struct WalkStates {
   }
 };
 
-/// Turns what each segment adds into the state that it begins with, `carried` being that of the first, in place. A
-/// thread for each element of a state.
+/// Replaces what each segment adds, in place, by the state with which it begins, `carried` being that of the first
+/// segment. One thread per element of a state.
 struct ScanSegments {
   Walk walk;
-  int64_t sums, totals;  ///< elements of a state that the shifts are for, and where its totals begin
+  int64_t sums, totals;  ///< the number of elements of a state that are shifted, and where its totals begin
   int64_t size;          ///< both together
   SavedStates carried;   ///< or null for 0
   SavedStates starts;
@@ -272,7 +272,7 @@ struct ScanSegments {
     float value = carried.data == nullptr ? 0.0f : carried.at(job, 0)[element];
     for (int64_t segment = 0; segment < walk.segments; ++segment) {
       float* place = starts.at(job, segment) + element;
-      const bool is_last = segment + 1 == walk.segments;  // which nothing was summed for
+      const bool is_last = segment + 1 == walk.segments;  // for which nothing was summed
       const float added = is_last ? 0.0f : *place;
       *place = value;
       if (is_last) break;

@@ -1,6 +1,6 @@
-// The products of causal kernel attention on tensor cores, with the letters of causal_attention.cu. A chunk
-// there is a tile of 64 tokens here. What a token gets from earlier chunks comes through their sums S_c, as in
-// tiles.h, and what it gets from its own chunk through a matrix of 64 x 64 weights:
+// The products of causal kernel attention on tensor cores, in the notation of causal_attention.cu. A chunk there is a
+// tile of 64 tokens here. What a token gets from earlier chunks comes through their sums S_c, as in tiles.h, and what
+// it gets from its own chunk through a matrix of 64 x 64 weights:
 //
 //   F_q,i = phi(q_i) + eps,   F_k,j = phi(k_j),   exponents shifted by each token's own maximum;   w_i = eps f_i + s^2
 //   A_ij   = e^(m_j - m_i) F_q,i . F_k,j + w_i,   D_ij = e^(m_j - m_i) G'_i . v'_j                       for j <= i
@@ -9,16 +9,16 @@
 //   dF_k,j = e^(m_j - r_(c+1)) R_(c+1) v'_j + sum_i D_ij F_q,i
 //   dv'_j  = e^(m_j - r_(c+1)) R_(c+1)^T F_k,j + sum_i A_ij G'_i + t_(c+1)
 //
-// Queries and keys go through the same kernels: `own` is one side, `other` the other, and the factor in front of what
-// comes from outside the chunk is `carry`. A and D are made in registers, where they are used. PackedFrequencies, Phi
-// and rounding are those of tiles.h.
+// The same kernels serve queries and keys: `own` is one side, `other` the other, and `carry` is the factor in front of
+// what comes from outside the chunk. A and D are computed in the registers in which they are used. For
+// PackedFrequencies, Phi and rounding see tiles.h.
 #pragma once
 
 #include "engine/cuda/attention/kernel/causal_sides.h"
 
 namespace bochner::cuda {
 
-/// Whether a row of a chunk's weights has a weight for a column: rows are queries or, if `keys`, keys.
+/// Whether a row of a chunk's weights has a weight for a column: rows are queries, or keys if `keys`.
 template <bool keys>
 BOCHNER_DEVICE bool is_visible(int row, int column) {
   return keys ? column >= row : column <= row;
@@ -33,7 +33,7 @@ BOCHNER_DEVICE void shift_weights(Sum<kTile / 8>& x, RowValues m, const float* t
   });
 }
 
-/// G'_i . v'_j where visible, for a warp's rows from `first` on, whose y' is (y, last); G' is (G, last) times factors.
+/// G'_i . v'_j where visible, for a warp's rows from `first` on, with y' = (y, last); G' is (G, last) times factors.
 template <bool keys, int K>
 BOCHNER_DEVICE Sum<kTile / 8> weight_gradients(const Left<K>& y, RowValues last, const bfloat16* other_y,
                                                const float* other_last, const float* factors, int first) {
@@ -48,18 +48,18 @@ BOCHNER_DEVICE Sum<kTile / 8> weight_gradients(const Left<K>& y, RowValues last,
   return d;
 }
 
-/// A tile of both sides in shared memory, where the features of the other side are put, 64 frequencies at a time.
+/// A tile of both sides in shared memory, where the features of the other side are stored, 64 frequencies at a time.
 template <int D, Form form>
 struct CausalTile {
   static constexpr int kParts = Phi<form>::kParts;
-  static constexpr int kHalf = 16;  ///< frequencies that a warp takes at once
+  static constexpr int kHalf = 16;  ///< frequencies that a warp processes at once
   static constexpr int kStride = D + kGap;
   static constexpr int kWide = kTile + kGap;
   static constexpr size_t kBytes = sizeof(bfloat16) * kTile * ((kParts == 1 ? 3 : 2) * kStride + kParts * kWide) +
                                    TileScales::kBytes + 3 * sizeof(float) * kTile;
   bfloat16 *x, *other_x, *other_y, *features;
   TileScales scales;          ///< of the other side
-  float *tops, *factors, *w;  ///< m, and of queries their factors and, where they are the other side, w
+  float *tops, *factors, *w;  ///< m, and for queries their factors and, if they are the other side, w
 
   BOCHNER_DEVICE explicit CausalTile(unsigned char* memory)
       : x(reinterpret_cast<bfloat16*>(memory)),
@@ -84,7 +84,7 @@ struct CausalTile {
     if (all_factors != nullptr) begin_numbers<kTile, kThreads>(team, all_factors + at, factors);
     if (all_w != nullptr) begin_numbers<kTile, kThreads>(team, all_w + at, w);
   }
-  /// other_y again, in whose place the features of two parts were.
+  /// Loads other_y again, which the features of two parts had overwritten.
   template <class Team>
   BOCHNER_DEVICE void begin_again(const Team& team, const CausalSide& other, const Slab::Tile& tile) const {
     if constexpr (kParts == 1) return;
@@ -96,7 +96,7 @@ struct CausalTile {
   BOCHNER_DEVICE const bfloat16* features_at(int part, int half) const {
     return features + part * kTile * kWide + half * kHalf;
   }
-  /// u of a warp's 16 own tokens and of as many others, whose features are then part of the tile.
+  /// u of a warp's 16 own tokens and of as many others, whose features then become part of the tile.
   BOCHNER_DEVICE void project(const Phi<form>& phi, const CausalSide& other, const bfloat16* omega, int left, int first,
                               Sum<kHalf / 8> (&u)[kTile / kHalf]) const {
     const Left<D / 16> tokens[2] = {read_left<D / 16>(x + first * kStride, kStride),
@@ -122,7 +122,7 @@ struct CausalTile {
   }
 };
 
-/// O and the denominators of queries; a block for each tile.
+/// O and the denominators of queries; one block per tile.
 template <int D, Form form>
 struct CausalOutputs {
   static constexpr int kParts = Phi<form>::kParts;

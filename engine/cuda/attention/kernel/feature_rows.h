@@ -1,5 +1,5 @@
 // The feature maps of kernel attention (engine/ops/features/feature_map.h) on rows of projections u = scale Omega x,
-// and their gradients: a team for each token. Exponents are in natural units; equations and shifts are those of
+// and their gradients: a team per token. Exponents are in natural units; equations and shifts are those of
 // engine/cpu/attention/feature_tile.h.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace bochner::cuda {
 
-/// The largest exponent where there are no keys.
+/// The largest exponent if there are no keys.
 template <class T>
 BOCHNER_DEVICE constexpr T no_exponent() {
   return std::numeric_limits<T>::lowest() / 4;
@@ -56,15 +56,17 @@ struct FeatureRule {
   }
 };
 
-/// norms[row] = c |x|^2 and, unless null, top[row] = the largest exponent of the row as a key: max u - norm (max
-/// |u| - norm for hyperbolic maps, the norm for softmax_trigonometric), or no_exponent() for rows that are not real
-/// keys.
+/// norms[row] = c
+/// x
+/// ^2 and, unless null, top[row] = the largest exponent of the row as a key: max u - norm (max
+/// u
+/// - norm for hyperbolic maps, the norm for softmax_trigonometric), or no_exponent() for rows that are not real keys.
 template <class T>
 struct RowExponents {
   FeatureRule<T> rule;
   int64_t dim;
   const T *x, *u;
-  const T* real;  ///< 1 or 0, `real_stride` apart; null: queries, whose tops are max u alone
+  const T* real;  ///< 1 or 0, `real_stride` apart; null: queries, whose tops are just max u
   int64_t real_stride;
   T *norms, *top;
 
@@ -74,7 +76,7 @@ struct RowExponents {
     T squares = 0;
     for (int64_t i = team.rank(); i < dim; i += team.size()) squares += x[row * dim + i] * x[row * dim + i];
     squares = team.sum(squares);
-    const T norm = rule.norm_factor * (squares < T(1e30) ? squares : T(1e30));  // finite for padded tokens too
+    const T norm = rule.norm_factor * (squares < T(1e30) ? squares : T(1e30));  // finite also for padded tokens
     T largest = no_exponent<T>();
     if (rule.exponential()) {
       for (int64_t i = team.rank(); i < rule.frequencies; i += team.size()) {
@@ -99,9 +101,9 @@ struct RowExponents {
   }
 };
 
-/// F from u (in the same memory if rule.in_place()): of queries, shifted by their own tops, or of keys, shifted by
-/// shift[row / rows_per_shift]. added[row] = the eps in the exponentials; sums[row], unless null, = eps times the sum
-/// of the features.
+/// F from u (in the same memory if rule.in_place()): queries shifted by their own tops, keys by shift[row /
+/// rows_per_shift]. added[row] = the eps in the exponentials; sums[row], unless null, = eps times the sum of the
+/// features.
 template <class T>
 struct RowFeatures {
   FeatureRule<T> rule;
@@ -109,7 +111,7 @@ struct RowFeatures {
   const T *norms, *top;  ///< of queries; norms of keys
   const T* shift;
   int64_t rows_per_shift;
-  const T* real;  ///< of keys; rows with 0 become 0
+  const T* real;  ///< of keys; rows with 0 are set to 0
   int64_t real_stride;
   const T* u;
   T *F, *added, *sums;
@@ -178,8 +180,8 @@ struct RowFeatures {
   }
 };
 
-/// du from dF into dF's first `frequencies` elements of each row, rows `features` apart; slopes[row] = sum of dF phi,
-/// the gradient of the exponent that all features of a token share.
+/// du from dF, into the first `frequencies` elements of each row of dF, rows `features` apart; slopes[row] = sum of dF
+/// phi, the gradient by the exponent that all features of a token share.
 template <class T>
 struct RowGradients {
   FeatureRule<T> rule;

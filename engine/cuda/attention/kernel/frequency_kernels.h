@@ -1,12 +1,12 @@
-// The kernels of bidirectional kernel attention that have frequencies in their rows: sums over tokens, and the gradient
-// of Omega. tiles.h has the formulas.
+// The kernels of bidirectional kernel attention whose rows are frequencies: sums over tokens, and the gradient of
+// Omega. tiles.h has the formulas.
 #pragma once
 
 #include "engine/cuda/attention/kernel/token_rows.h"
 
 namespace bochner::cuda {
 
-/// Tokens of a head, 64 at a time, through two buffers in shared memory.
+/// The tokens of a head, 64 at a time, through two buffers in shared memory.
 template <int D, int threads>
 struct TokenTiles {
   static constexpr int kStride = D + kGap;
@@ -28,7 +28,7 @@ struct TokenTiles {
         at(job * all.padded),
         memory(shared) {}
 
-  /// What the buffer holds of a token.
+  /// What the buffer holds for each token.
   struct Numbers {
     float *less, *factor, *last;
   };
@@ -61,13 +61,13 @@ struct TokenTiles {
     begin_numbers<kTile, threads>(team, tokens.factor + at + token, to.factor);
     begin_numbers<kTile, threads>(team, tokens.last + at + token, to.last);
   }
-  /// body(buffer) for each 64 of the tokens from `first` to before `end`.
+  /// body(buffer) for every 64 tokens from `first` to before `end`.
   template <class Team, class Body>
   BOCHNER_DEVICE void each(const Team& team, int64_t first, int64_t end, const Body& body) const {
     if (first >= end) return;
     if (tokens.factor == nullptr) {
       spread<2 * kTile, threads>(team, [&](int i) {
-        numbers(0).factor[i] = 1;  // and `last`, which follows
+        numbers(0).factor[i] = 1;  // and `last`, which comes next
         numbers(1).factor[i] = 1;
       });
     }
@@ -99,8 +99,8 @@ struct FrequencyBlock {
   }
 };
 
-/// Sums over the tokens of a split, (splits, jobs, F, D + 1), and those of y' alone, (splits, jobs, D + 1); a block for
-/// 128 frequencies.
+/// Sums over the tokens of a split, (splits, jobs, F, D + 1), and those of y' alone, (splits, jobs, D + 1); one block
+/// per 128 frequencies.
 template <int D, Form form>
 struct SumsOverTokens {
   static constexpr int kParts = Phi<form>::kParts;
@@ -109,14 +109,14 @@ struct SumsOverTokens {
   static constexpr int kThreads = 32 * kWarpsHere;
   static constexpr int kResident = kGroups == 2 ? 3 : 1;
   static constexpr int kShare = kWarpShare<kWarpsHere>;
-  static constexpr int kTotals = 16;  ///< columns of the sums of y' that a warp finds
+  static constexpr int kTotals = 16;  ///< columns of the sums of y' that a warp computes
   using Tiles = TokenTiles<D, kThreads>;
   static constexpr size_t kShared = Tiles::kShared;
   Phi<form> phi;
   PackedFrequencies omega;
   TokenRows tokens;
-  int64_t jobs, features, tokens_each;  ///< tokens_each: of a split
-  float *parts, *totals;                ///< totals: or null
+  int64_t jobs, features, tokens_each;  ///< tokens_each: per split
+  float *parts, *totals;                ///< totals: may be null
 
   struct Rows {
     Left<D / 16> omega[kGroups];
@@ -220,7 +220,7 @@ struct SumsOverTokens {
   }
 };
 
-/// dOmega from the tokens of a split, (splits, jobs, M, D); a block for 128 frequencies.
+/// dOmega from the tokens of a split, (splits, jobs, M, D); one block per 128 frequencies.
 template <int D, Form form>
 struct GradientOfOmega {
   static constexpr int kParts = Phi<form>::kParts;

@@ -1,9 +1,10 @@
-// What the bidirectional and the causal kernel attention share on a card. Tokens are taken in slabs whose features fit
-// a bounded piece of memory, so that nothing of size length x features is ever stored. Products use BLAS; between them
-// there are passes over rows.
+// Common to the bidirectional and the causal kernel attention on a card. Tokens are processed in slabs whose features
+// fit a bounded piece of memory, so that nothing of size length x features is ever stored. Products use BLAS; between
+// them there are passes over rows.
 //
 // A slab is stored heads first: job h * batch + b, then the token. Values are extended by a 1 and by zeros up to a
-// multiple of 8: V' = (v, 1, 0 ...), so that S' = sum phi v'^T holds S and z, and the denominator follows the output.
+// multiple of 8: V' = (v, 1, 0 ...), so that S' = sum phi v'^T holds both S and z, and the denominator comes right
+// after the output.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,7 @@ struct AttentionSizes : KernelAttentionSizes {
       : KernelAttentionSizes(spec, Q, K, V, Omega), jobs(batch * heads), width((value_dim + 8) / 8 * 8) {}
 };
 
-/// Memory of the current device.
+/// Memory on the current device.
 template <class T>
 class DeviceBuffer {
  public:
@@ -42,12 +43,12 @@ struct Fill {
   BOCHNER_DEVICE void operator()(int64_t i) const { to[i] = value; }
 };
 
-/// Copies S' (jobs, F, width), T' (jobs, width), unless null, and a shift to or from their state in a result,
-/// (batch, heads, states, size), which has no padding.
+/// Copies S' (jobs, F, width), T' (jobs, width), unless null, and a shift to or from their state in a result, (batch,
+/// heads, states, size), which has no padding.
 template <class T>
 struct CarryState {
   AttentionSizes sizes;
-  int64_t rows, each;  ///< of a state, rows of S' and T'; elements, with padding and shift
+  int64_t rows, each;  ///< per state: rows of S' and T'; elements, with padding and shift
   int64_t states, index, size;
   bool load;
   T *S, *totals, *shift, *state;
@@ -89,7 +90,7 @@ struct CarryState {
   }
 };
 
-/// `count` products C (m x n) = op(A) op(B) [+ C]; the matrices follow one another in memory.
+/// `count` products C (m x n) = op(A) op(B) [+ C]; the matrices are consecutive in memory.
 template <class T>
 void products(int64_t count, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const T* a,
               const T* b, T* c, bool adds) {
@@ -97,7 +98,7 @@ void products(int64_t count, bool transpose_a, bool transpose_b, int64_t m, int6
                      n, m * n, count, 1, adds ? 1.0 : 0.0});
 }
 
-/// The places of a slab's elements in a tensor (batch, heads, length, dim).
+/// Where the elements of a slab are in a tensor (batch, heads, length, dim).
 struct SlabPlace {
   int64_t batch, heads, begin, length,
       rows;  ///< tokens begin ... of `length`; rows of the slab, more than there may be
@@ -148,8 +149,8 @@ struct PackValues {
   }
 };
 
-/// G' = (dO / denominator, -(dO . O) / denominator, 0 ...): the gradients of numerators and denominators; a team for
-/// each row of the slab.
+/// G' = (dO / denominator, -(dO . O) / denominator, 0 ...): the gradients of numerators and denominators; a team per
+/// row of the slab.
 template <class T>
 struct PackGradients {
   SlabPlace place;
@@ -203,7 +204,7 @@ struct UnpackRows {
   }
 };
 
-/// dOmega (heads or 1, M, D) = the sum of parts (jobs, M, D) over the jobs of a head, or all.
+/// dOmega (heads or 1, M, D) = the sum of parts (jobs, M, D) over the jobs of a head, or over all jobs.
 template <class T>
 struct SumOmega {
   int64_t size, jobs_each;
@@ -217,7 +218,7 @@ struct SumOmega {
   }
 };
 
-/// The first D of each F elements.
+/// The first D of every F elements.
 template <class T>
 struct Narrow {
   int64_t F, D;
@@ -254,7 +255,9 @@ class FeatureSlab {
   const T* tops() const { return tops_; }
   const T* X() const { return x_; }
 
-  /// Takes the tokens and computes u, |x|^2 and exponents: those of keys if `values` (V') is not null.
+  /// Loads the tokens and computes u,
+  /// x
+  /// ^2 and exponents: those of keys if `values` (V') is not null.
   void project(const SlabPlace& place, const Tensor& x, const KeyMask& mask, const T* values) {
     place_ = place;
     values_ = values;
@@ -272,7 +275,7 @@ class FeatureSlab {
     launch_rows(count_, std::max(sizes_.frequencies, sizes_.dim),
                 RowExponents<T>{rule, sizes_.dim, x_, u(), real(), sizes_.width, norms_, tops_});
   }
-  /// F of queries; sums as in RowFeatures.
+  /// F of queries; for sums see RowFeatures.
   void query_features(T* sums) {
     launch_rows(count_, sizes_.frequencies,
                 RowFeatures<T>{rule, false, true, norms_, tops_, nullptr, 1, nullptr, 0, u(), f_, added_, sums});
@@ -282,7 +285,7 @@ class FeatureSlab {
                 RowFeatures<T>{rule, true, with_eps, norms_, nullptr, shift, rows_per_shift, real(), sizes_.width, u(),
                                f_, added_, nullptr});
   }
-  /// From dF to the gradient of the tokens and, unless null, to that of Omega, which is added to parts (jobs, M, D).
+  /// From dF to the gradient of the tokens and, unless null, that of Omega, which is added to parts (jobs, M, D).
   void backward(const KeyMask& mask, const Tensor& dx, T* omega_parts) {
     const int64_t M = sizes_.frequencies;
     const int64_t D = sizes_.dim;

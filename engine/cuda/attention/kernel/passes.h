@@ -6,7 +6,7 @@
 
 namespace bochner::cuda {
 
-/// Omega, or 1 where undefined, in whole tiles; a thread for each element.
+/// Omega, or 1 if undefined, in whole tiles; one thread per element.
 struct PackOmega {
   int64_t count, padded, dim;
   const float* Omega;
@@ -22,7 +22,7 @@ struct PackOmega {
   }
 };
 
-/// The largest exponent of real keys, from those of `blocks` blocks; a team for each job.
+/// The largest exponent of real keys, from those of `blocks` blocks; a team per job.
 struct KeyShift {
   int64_t blocks;
   const float* largest;  ///< (jobs, blocks)
@@ -40,15 +40,15 @@ struct KeyShift {
   }
 };
 
-/// S' from its parts, (splits, jobs, F, D + 1), with what eps and the constant add, and packed: rows in bf16 and z,
-/// where rows beyond the last frequency are not written. Jobs of parts are `from_stride` apart. A block for 16
+/// S' from its parts, (splits, jobs, F, D + 1), plus the contributions of eps and the constant, and packed: rows in
+/// bf16 and z, without writing rows beyond the last frequency. Jobs of parts are `from_stride` apart. One block per 16
 /// features.
 template <int D>
 struct FinishSums {
-  static constexpr int kThreads = 288;  // one for each number
+  static constexpr int kThreads = 288;  // one per number
   static constexpr int kFeatures = 256 / D;
   int64_t features, frequencies, padded, jobs, splits;
-  int parts_each;  ///< features of a frequency
+  int parts_each;  ///< features per frequency
   int64_t from_stride, stride;
   float eps, constant;
   const float *parts, *totals;  ///< totals (splits, jobs, D + 1), null if both are 0
@@ -93,7 +93,7 @@ struct FinishSums {
   }
 };
 
-/// base (jobs, D + 1) of PackedSums; a block for each job.
+/// base (jobs, D + 1) of PackedSums; one block per job.
 template <int D>
 struct Base {
   static constexpr int kThreads = 512;
@@ -124,7 +124,7 @@ struct Base {
   }
 };
 
-/// dOmega (heads or 1, M, D) from parts (splits, jobs, M, D), of a head or of all.
+/// dOmega (heads or 1, M, D) from parts (splits, jobs, M, D), of one head or of all.
 struct FinishOmega {
   int64_t size, batch, heads, splits;
   bool shared;

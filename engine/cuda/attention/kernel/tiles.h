@@ -1,17 +1,17 @@
-// The products of kernel attention on tensor cores (engine/ops/attention/kernel_attention.h): features are made in
-// registers from U = Omega x and used there, so that neither they nor their gradients reach memory. Tokens or
-// frequencies are in the rows of a kernel (token_kernels.h, frequency_kernels.h), which serves queries and keys,
-// forward and backward:
+// The products of kernel attention on tensor cores (engine/ops/attention/kernel_attention.h): features are computed in
+// registers from U = Omega x and used there, so that neither they nor their gradients reach memory. The rows of a
+// kernel are tokens or frequencies (token_kernels.h, frequency_kernels.h); each kernel serves queries and keys, forward
+// and backward:
 //
 //   sums over tokens       S'_f  = sum_i phi_f(x_i) y'_i                     S' from (k, v'), dS' from (q, G')
 //   outputs of tokens      y'_i  = sum_f phi_f(x_i) S'_f                     O' from (q, S'), dV' from (k, dS')
 //   gradient of tokens     dx_i  = sum_f dU_fi Omega_f                       dQ from (q, G', S'), dK from (k, v', dS')
 //   gradient of Omega      dOmega_f = sum_i dU_fi x_i,  dU_fi = phi'_f(x_i) S'_f . y'_i
 //
-// where y' = (y, last): v' = (v, 1) and G' of engine/cuda/attention/kernel/parts.h. Factors are rounded to
+// where y' = (y, last): v' = (v, 1), and G' is that of engine/cuda/attention/kernel/parts.h. Factors are rounded to
 // bf16. Sums, exponentials, `last` and z, the last column of S', are f32; z and denominators use the same rounded
-// features as the rest, so that rounding errors cancel in the quotient. The eps and constant of a map are not part of
-// phi here: they are added to the sums (attention_bf16.cu).
+// features as the rest, so that rounding errors cancel in the quotient. The eps and the constant of a map are not part
+// of phi here: they are added to the sums (attention_bf16.cu).
 #pragma once
 
 #include "engine/cuda/attention/kernel/feature_rows.h"
@@ -53,7 +53,7 @@ struct Phi {
   }
 };
 
-/// body(part) for each part of a map's features, as a constant.
+/// body(part) for each part of a map's features, as a compile-time constant.
 template <int parts, class Body>
 BOCHNER_DEVICE void each_part(const Body& body) {
   body(std::integral_constant<int, 0>{});
@@ -64,7 +64,7 @@ BOCHNER_DEVICE void each_part(const Body& body) {
 /// sums are 0.
 struct PackedFrequencies {
   int64_t heads;          ///< of the tokens
-  int64_t count, padded;  ///< M, and that in whole tiles
+  int64_t count, padded;  ///< M, and M padded to whole tiles
   bool shared;            ///< one Omega for all heads
   const bfloat16* rows;   ///< (1 or heads, padded, D)
 
@@ -75,7 +75,7 @@ struct PackedFrequencies {
 struct PackedSums {
   const bfloat16* rows;  ///< without z
   const float* z;
-  const float* base;  ///< (jobs, D + 1): what is added to each output, or null
+  const float* base;  ///< (jobs, D + 1): added to each output, or null
 };
 
 /// Outputs, or gradients of tokens.
@@ -84,7 +84,7 @@ struct OutputTokens {
   bool whole;  ///< bf16, each row aligned to 16 bytes
 };
 
-/// Frequencies and their sums, 64 at a time through two buffers in shared memory: one is read while the other is
+/// Frequencies and their sums, 64 at a time through two buffers in shared memory: one is read while the other is being
 /// loaded.
 template <int D, int parts, int threads>
 struct FrequencyTiles {
@@ -94,11 +94,11 @@ struct FrequencyTiles {
   static constexpr size_t kShared = 2 * kBuffer;
 
   int64_t padded;
-  const bfloat16 *omega, *sums;  ///< rows of the job's head, and of the job
+  const bfloat16 *omega, *sums;  ///< rows of the job's head, and those of the job
   const float* z;
   unsigned char* memory;
 
-  /// `index` is that of the sums: a job, or a tile of a slab.
+  /// `index` is the index of the sums: a job, or a tile of a slab.
   BOCHNER_DEVICE FrequencyTiles(const PackedFrequencies& frequencies, const PackedSums& packed, int64_t job,
                                 int64_t index, unsigned char* shared)
       : padded(frequencies.padded),
@@ -125,7 +125,7 @@ struct FrequencyTiles {
       }
     }
   }
-  /// body(buffer, m) for each 64 frequencies, from m on, in order.
+  /// body(buffer, m) for each 64 frequencies, from number m on, in order.
   template <bool with_sums, class Team, class Body>
   BOCHNER_DEVICE void each(const Team& team, const Body& body) const {
     team.sync();
@@ -141,7 +141,7 @@ struct FrequencyTiles {
   }
 };
 
-/// Writes a warp's rows of sums: those from `first` on of (count, D + 1), z being the last column.
+/// Writes a warp's rows of sums: the rows from `first` on of (count, D + 1), z being the last column.
 template <int D>
 BOCHNER_DEVICE void write_sums(Sum<D / 8>& sum, RowValues& z, int64_t first, int64_t count, float* to) {
   to += first * (D + 1);
@@ -153,8 +153,8 @@ BOCHNER_DEVICE void write_sums(Sum<D / 8>& sum, RowValues& z, int64_t first, int
   });
 }
 
-/// Writes the rows of a block of `warps`, get(s, r) being those of a warp's r-th of R groups, to tokens first ... of a
-/// head. `memory` has room for so many rows of D + kGap, and no thread reads it any more after a sync().
+/// Writes the rows of a block of `warps`, where get(s, r) are those of a warp's r-th of R groups, to tokens first ...
+/// of a head. `memory` has space for as many rows of D + kGap, and no thread reads it any more after a sync().
 template <int D, int R, int warps, class Team, class Get>
 BOCHNER_DEVICE void store(const Team& team, const OutputTokens& out, int64_t b, int64_t h, int64_t first,
                           int64_t length, bfloat16* memory, const Get& get) {

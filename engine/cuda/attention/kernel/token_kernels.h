@@ -1,12 +1,12 @@
-// The kernels of bidirectional kernel attention that have tokens in their rows: exponents of keys, outputs of queries,
-// and gradients of tokens, those of values among them. tiles.h has the formulas.
+// The kernels of bidirectional kernel attention whose rows are tokens: exponents of keys, outputs of queries, and
+// gradients of tokens, including those of values. tiles.h has the formulas.
 #pragma once
 
 #include "engine/cuda/attention/kernel/token_rows.h"
 
 namespace bochner::cuda {
 
-/// A block for 128 tokens of a head.
+/// One block per 128 tokens of a head.
 struct TokenBlock {
   int64_t job, b, h, first, at;  ///< at: of `first` in arrays (jobs, padded)
 
@@ -19,7 +19,7 @@ struct TokenBlock {
         at(job * tokens.padded + first) {}
 };
 
-/// `less` of keys and, where they are shifted, the largest exponent of each block's keys, (jobs, padded / 128).
+/// `less` of keys and, if they are shifted, the largest exponent of each block's keys, (jobs, padded / 128).
 template <int D, Form form>
 struct KeyExponents {
   static constexpr int kGroups = 2;
@@ -166,14 +166,14 @@ struct OutputsOfQueries {
   }
 };
 
-/// dQ of queries, or dK and dV of keys. Writes `less` of either for the sums over these tokens, and `factor` and `last`
+/// dQ of queries, or dK and dV of keys. Writes `less` of both for the sums over these tokens, and `factor` and `last`
 /// of queries.
 template <int D, Form form, bool keys>
 struct GradientsOfTokens {
   static constexpr int kParts = Phi<form>::kParts;
   static constexpr int kGroups = kParts == 1 ? 2 : 1;
   static constexpr int kThreads = 32 * kWarpsOf<kGroups>;
-  static constexpr int kResident = 2;  // at 256 threads at most 128 registers
+  static constexpr int kResident = 2;  // at 256 threads, at most 128 registers
   static constexpr int kShare = kWarpShare<kWarpsOf<kGroups>>;
   using Tiles = FrequencyTiles<D, kParts, kThreads>;
   static constexpr size_t kShared = at_least_rows<D>(Tiles::kShared);
@@ -214,7 +214,7 @@ struct GradientsOfTokens {
   }
 
  private:
-  /// How often G = dO is in the gradient of the numerator.
+  /// The factor of G = dO in the gradient of the numerator.
   BOCHNER_DEVICE float factor_of(int64_t job, int64_t token) const {
     if (token >= tokens.length) return 0;
     return denominators == nullptr ? 1.0f : inverse_in_gradients(denominators[job * tokens.length + token]);
@@ -302,7 +302,7 @@ struct GradientsOfTokens {
         const int64_t token = block.first + 16 * (kGroups * warp_of(team, s) + r);
         RowValues slope = joined(own.slope[r], Plus{});
         slope.each([&](int, float& value) { value *= by; });
-        RowValues factor = RowValues::filled(0);  // 0: a hidden key, whose gradient may be anything before
+        RowValues factor = RowValues::filled(0);  // 0: a hidden key, whose gradient may hold any values before
         factor.each([&](int row, float& value) {
           value = keys ? (tokens.real(block.b, token + row) ? 1.0f : 0.0f) : factor_of(block.job, token + row);
         });

@@ -1,6 +1,6 @@
-// What the kernels of bidirectional kernel attention on tensor cores share: tokens read in place, frequencies that
+// Common to the kernels of bidirectional kernel attention on tensor cores: tokens read in place, frequencies that
 // stream through shared memory, exponents of tokens, and rows of outputs. A block has 128 tokens, or 128 frequencies,
-// and a warp R groups of 16 of them, which share what the warp reads from shared memory: two where registers allow it.
+// and a warp has R groups of 16 of them, which share what the warp reads from shared memory: two if registers allow.
 #pragma once
 
 #include "engine/cuda/attention/kernel/tiles.h"
@@ -8,10 +8,10 @@
 
 namespace bochner::cuda {
 
-constexpr int kBlockRows = 128;  // tokens, or frequencies, of a block
-constexpr int kStep = 16;        // frequencies, or tokens, between which a warp turns from one product to the next
+constexpr int kBlockRows = 128;  // tokens, or frequencies, per block
+constexpr int kStep = 16;        // frequencies, or tokens, after which a warp switches from one product to the next
 
-/// The warps of a block in which each has R groups of 16 rows.
+/// The warps of a block in which each warp has R groups of 16 rows.
 template <int R>
 inline constexpr int kWarpsOf = kBlockRows / (16 * R);
 
@@ -21,7 +21,7 @@ struct TokenRows {
   Tokens<const bfloat16> x, y;  ///< y: values, or gradients of outputs
   KeyMask mask;
   float* less;           ///< subtracted from exponents, in units of log 2; infinite for tokens that are not real
-  float *factor, *last;  ///< of queries: what y' is multiplied by, and its last element; null for 1
+  float *factor, *last;  ///< of queries: the factor for y', and its last element; null for 1
   const float* shift;    ///< of keys, `shift_stride` apart: not yet part of `less`; or null
   int64_t shift_stride;
 
@@ -37,7 +37,7 @@ struct WeighedRows {
   RowValues less[R], weight[R], norm[R];
 };
 
-/// Which shift the exponents of tokens get.
+/// Which shift is applied to the exponents of tokens.
 enum class Shift : uint8_t { none, held, largest };
 
 /// less = the largest u, or |u|, of each row.
@@ -74,14 +74,14 @@ BOCHNER_DEVICE void largest_of_rows(const Team& team, const Phi<form>& phi, cons
   }
 }
 
-/// Bytes of shared memory, and room for the rows that store() writes.
+/// Bytes of shared memory, with space for the rows that store() writes.
 template <int D>
 constexpr size_t at_least_rows(size_t bytes) {
   constexpr size_t kRows = sizeof(bfloat16) * kBlockRows * (D + kGap);
   return bytes > kRows ? bytes : kRows;
 }
 
-/// Loads x and finds `less`, without what a key's mask says.
+/// Loads x and finds `less`, without regard to a key's mask.
 template <int D, Form form, int R, class Team, class Tiles, class Rows>
 BOCHNER_DEVICE void weigh_rows(const Team& team, const Phi<form>& phi, const TokenRows& tokens, Shift shift,
                                int64_t job, int64_t first, const Tiles& tiles, Rows* rows) {

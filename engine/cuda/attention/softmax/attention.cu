@@ -1,7 +1,7 @@
-// Streaming softmax attention in tiles of shared memory, for what attention_f32.h and attention_bf16.h leave: f64,
-// and wide heads. A block has a tile of queries and walks the keys, or has a
-// tile of keys and walks the queries. Nothing is summed across blocks, so no atomics are needed: backward computes the
-// scores twice, once for dQ and once for dK and dV.
+// Streaming softmax attention in tiles of shared memory, for the cases not covered by attention_f32.h and
+// attention_bf16.h: f64, and wide heads. A block has a tile of queries and walks the keys, or has a tile of keys and
+// walks the queries. Nothing is summed across blocks, so no atomics are needed: backward computes the scores twice,
+// once for dQ and once for dK and dV.
 #include "engine/ops/attention/softmax_attention.h"
 
 #include "engine/cuda/attention/softmax/attention_bf16.h"
@@ -13,7 +13,7 @@
 namespace bochner::cuda {
 namespace {
 
-constexpr int kParts = 4;  // of a row, each reduced by one thread
+constexpr int kParts = 4;  // per row, each reduced by one thread
 
 template <class T>
 struct Forward {
@@ -123,7 +123,7 @@ struct Forward {
   }
 };
 
-/// delta_i = dO_i . O_i, a team for each query.
+/// delta_i = dO_i . O_i, a team per query.
 template <class T>
 struct Delta {
   int64_t heads, queries;
@@ -144,7 +144,7 @@ struct Delta {
   }
 };
 
-/// A tile of queries and one of keys in shared memory, and what both gradients compute from them:
+/// A tile of queries and a tile of keys in shared memory, and what both gradients compute from them:
 ///   S = scale Q K^T,  dP = dO V^T,  P = exp(S - lse) [times the dropout factor],  dS = P (dP - delta)
 template <class T>
 struct GradientTiles {
@@ -209,7 +209,7 @@ struct GradientTiles {
       const int column = i - row * p.key_tile;
       const int at = row * ld + column;
       const bool seen = !p.hidden(b, query + row, key + column) && lse[row] != -std::numeric_limits<T>::infinity();
-      // Scores are rounded, so a difference of huge ones could exceed 0. NaN stays.
+      // Scores are rounded, so a difference of huge ones could exceed 0. NaN is kept.
       const T below = s[at] - lse[row];
       const T probability = seen ? math::exp(below > T(0) ? T(0) : below) : T(0);
       const T kept = p.drops && seen ? p.factor(head, query + row, key + column) : T(1);
@@ -231,7 +231,7 @@ BOCHNER_DEVICE void store_tile(const Team& team, const T* tile, int rows, int co
   }
 }
 
-/// A block for each tile of queries: dQ = scale dS K.
+/// One block per tile of queries: dQ = scale dS K.
 template <class T>
 struct QueryGradients {
   AttentionProblem<T> p;
@@ -266,7 +266,7 @@ struct QueryGradients {
   }
 };
 
-/// A block for each tile of keys: dV = P^T dO,  dK = scale dS^T Q.
+/// One block per tile of keys: dV = P^T dO,  dK = scale dS^T Q.
 template <class T>
 struct KeyGradients {
   AttentionProblem<T> p;
@@ -299,7 +299,7 @@ struct KeyGradients {
       multiply<true>(team, columns, p.value_dim, rows, transposed<T>(own.s, columns), matrix<T>(own.g, p.value_dim), dv,
                      tile_stride(p.value_dim));
       multiply<true>(team, columns, p.dim, rows, transposed<T>(own.ds, columns), matrix<T>(own.q, p.dim), dk,
-                     tile_stride(p.dim));  // Q has the scale
+                     tile_stride(p.dim));  // Q includes the scale
     }
     team.sync();
     store_tile(team, dk, columns, p.dim, T(1), p.keys - key, dK.head(own.b, own.h) + key * dK.stride, dK.stride);

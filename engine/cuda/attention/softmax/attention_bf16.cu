@@ -10,7 +10,7 @@ namespace {
 using softmax_tiles::Attention;
 using softmax_tiles::kThreads;
 
-/// Whether x is of bf16, and each row begins at a multiple of 16 bytes.
+/// Whether x is bf16 and each row begins at a multiple of 16 bytes.
 bool can_load_by_eight(const Tensor& x) {
   if (x.dtype() != DType::bf16 || reinterpret_cast<uintptr_t>(x.raw()) % 16 != 0) return false;
   for (int axis = 0; axis < 3; ++axis) {
@@ -19,7 +19,7 @@ bool can_load_by_eight(const Tensor& x) {
   return true;
 }
 
-/// factor * x in bf16: x itself, if the tensor cores can have it as it lies, else a copy.
+/// factor * x in bf16: x itself if the tensor cores can read it in place, otherwise a copy.
 Tensor in_bf16(const Tensor& x, float factor = 1) {
   if (factor == 1 && can_load_by_eight(x)) return x;
   const Tensor to = Tensor::empty(x.shape(), DType::bf16, x.device());
@@ -30,7 +30,7 @@ Tensor in_bf16(const Tensor& x, float factor = 1) {
 }
 
 /// Q, K and V in bf16. Scores are scale * q . k; the maximum of q . k must be that of the scores, so a scale that is
-/// not positive is in q instead.
+/// not positive is multiplied into q instead.
 struct Inputs {
   float scale;
   Tensor q, k, v, real;

@@ -5,10 +5,10 @@
 
 namespace bochner::cuda {
 
-/// Which keys are real, a bit for each, in words for tiles of 64; undefined where all are.
+/// Which keys are real, one bit per key, in words for tiles of 64; undefined if all are.
 Tensor packed_mask(const Tensor& key_mask);
 
-/// Whether the tensor cores can do it: tensors of bf16, or of f32 whose products may have bf16 factors
+/// Whether the tensor cores can compute it: tensors of bf16, or of f32 whose products may have bf16 factors
 /// (engine/precision.h), heads of 32 or 64, and a card with such cores.
 bool attends_in_bf16(const Tensor& Q, const Tensor& V);
 

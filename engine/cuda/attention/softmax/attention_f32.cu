@@ -12,7 +12,7 @@ namespace {
 using softmax_patches::Attention;
 using softmax_patches::kThreads;
 
-/// Whether rows begin at multiples of 16 bytes, and have a multiple of four columns.
+/// Whether rows begin at multiples of 16 bytes and the number of columns is a multiple of four.
 bool can_load_by_four(const Tensor& x) {
   if (!aligned(x.data<float>()) || x.size(3) % 4 != 0) return false;
   for (int axis = 0; axis < 3; ++axis) {
@@ -30,7 +30,7 @@ Attention attention_of(const Tensor& Q, const Tensor& K, const Tensor& V, const 
           can_load_by_four(Q) && can_load_by_four(K) && can_load_by_four(V)};
 }
 
-/// body(integral constants: what heads are padded to, whether there is dropout)
+/// body(integral constants: the padded head size, whether there is dropout)
 template <class Body>
 void with_case(const Attention& a, const Body& body) {
   const auto of_size = [&]<int D>(std::integral_constant<int, D> size) {

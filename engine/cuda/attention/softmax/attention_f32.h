@@ -5,7 +5,7 @@
 
 namespace bochner::cuda {
 
-/// Whether that can be done: tensors of f32, heads of at most 64, and a card with enough shared memory.
+/// Whether this is possible: tensors of f32, heads of at most 64, and a card with enough shared memory.
 bool attends_in_f32(const Tensor& Q, const Tensor& V);
 
 void softmax_attention_f32(const Tensor& Q, const Tensor& K, const Tensor& V, const Tensor& key_mask,

@@ -1,6 +1,6 @@
-// The gradients of softmax attention by products of four warps: what gradient_tiles.h does with
-// mma.sync. A group of four warps has 64 rows, and S and dP of a tile of 64 columns. When it is its turn, it begins
-// their products, and those of P and dS of the tile before.
+// The gradients of softmax attention by products of four warps: this does what gradient_tiles.h does with mma.sync. A
+// group of four warps has 64 rows, and S and dP of a tile of 64 columns. On its turn, it starts their products, and the
+// products of P and dS of the previous tile.
 #pragma once
 
 #include "engine/cuda/attention/softmax/gradient_tiles.h"
@@ -8,7 +8,7 @@
 
 namespace bochner::cuda::softmax_tiles {
 
-/// dQ; a block for 64 queries of a head for each group.
+/// dQ; for each group, a block has 64 queries of a head.
 template <int D, bool drops>
 struct GroupQueryGradients {
   using Size = Groups<D == 64 ? 2 : 3>;
@@ -23,12 +23,12 @@ struct GroupQueryGradients {
     Left<D / 16> q, g;
     Sum<D / 8> dq;
     RowValues lse, less;
-    Left<kTile / 16> ds;  ///< of the tile before; 0 before the first
-    GroupTile<D> k;       ///< its keys, if they are not in dq yet
+    Left<kTile / 16> ds;  ///< of the previous tile; 0 before the first
+    GroupTile<D> k;       ///< the keys of that tile, if their product is not yet in dq
   };
   using Turns = Turn<Size::kGroups>;
 
-  /// Multiplies dS of the last tile.
+  /// Adds the product of dS of the last tile.
   BOCHNER_DEVICE void finish(Rows& own) const {
     if (!own.k.exists()) return;
     before_products(own.dq);
@@ -100,7 +100,7 @@ struct GroupQueryGradients {
   }
 };
 
-/// dK and dV; a block for 64 keys of a head for each group, scores transposed.
+/// dK and dV; for each group, a block has 64 keys of a head; scores are transposed.
 template <int D, bool drops>
 struct GroupKeyGradients {
   using Size = Groups<2>;
@@ -114,9 +114,9 @@ struct GroupKeyGradients {
   struct Rows {
     Left<D / 16> k, v;
     Sum<D / 8> dk, dv;
-    int begin;               ///< tiles of queries before it see none of the group's keys
-    Left<kTile / 16> p, ds;  ///< of the tile before; 0 before the first
-    GroupTile<D> q;          ///< its queries, if they are not in dk and dv yet
+    int begin;               ///< no query in tiles before this one sees any of the group's keys
+    Left<kTile / 16> p, ds;  ///< of the previous tile; 0 before the first
+    GroupTile<D> q;          ///< the queries of that tile, if not yet in dk and dv
   };
   using Turns = Turn<Size::kGroups>;
   BOCHNER_DEVICE static void begin_outputs(Rows& own, GroupTile<D> q) {
@@ -124,7 +124,7 @@ struct GroupKeyGradients {
     begin_columns_product(own.dk, own.ds, q);
     end_products();
   }
-  /// 64 queries, their dO after them, and their numbers.
+  /// 64 queries, followed by their dO, and their numbers.
   struct Tile {
     GroupTile<D> q;
     const float *lse, *less;
@@ -193,7 +193,7 @@ struct GroupKeyGradients {
     for (int first = key; first < key + Size::kBlockRows; first += kGroupRows) real |= real_of_group(first);
     Rows rows[Size::kBlockShare];
     for (int w = 0; w < Size::kBlockShare; ++w) {
-      // Hidden keys too, of which each gives but its own row of dK and dV, and that is not stored.
+      // Hidden keys are loaded too: each affects only its own row of dK and dV, which is not stored.
       rows[w].k = load_left<D / 16>(job.of(a.k), a.k.stride, key + 16 * warp_of(team, w), a.keys);
       rows[w].v = load_left<D / 16>(job.of(a.v), a.v.stride, key + 16 * warp_of(team, w), a.keys);
       rows[w].dk.clear();

@@ -5,9 +5,9 @@
 
 namespace bochner::cuda::softmax_patches {
 
-/// dV = P^T dO and dK = scale dS^T Q of 64 keys, from `queries` queries from `first_query` on, which are added to what
-/// the queries before them gave; and scale dS^T of these. Of a block's threads the first half has P, dV and Q K^T, and
-/// the second dS, dK and dO V^T.
+/// dV = P^T dO and dK = scale dS^T Q of 64 keys, from `queries` queries starting at `first_query`, added to the
+/// contribution of earlier queries; and scale dS^T of these queries. The first half of a block's threads computes P, dV
+/// and Q K^T, the second half dS, dK and dO V^T.
 template <int D, bool drops>
 struct Gradients {
   static constexpr int kResident = 2;
@@ -26,14 +26,14 @@ struct Gradients {
 
   using Sums = float[kPatch][kPatch];
 
-  /// What a block has of its keys and of a tile of queries.
+  /// A block's data for its keys and for a tile of queries.
   struct Tiles {
     float *k, *v, *q, *g, *p, *ds, *lse, *less;
     uint64_t *kept, real;
     int key, query;
   };
 
-  /// P of a thread, negative where it is dropped, from Q K^T.
+  /// Stores a thread's P, computed from Q K^T; negative if dropped.
   BOCHNER_DEVICE void put_weights(Sums& score, const Tiles& at, PatchPlace place) const {
     const float scale = a.scale * kLog2E;
     float less[kPatch];
@@ -62,7 +62,7 @@ struct Gradients {
     }
     each(score, [&](int i, int j, float x) { at.p[patch_place(place, i, j)] = x; });
   }
-  /// dS of a thread from dP, and P with dropout's factor in place of the signs.
+  /// Stores a thread's dS, computed from dP, and P with dropout's factor in place of the signs.
   BOCHNER_DEVICE void put_changes(Sums& dP, const Tiles& at, PatchPlace place, float* to) const {
     float less[kPatch];
 #pragma unroll

@@ -1,33 +1,33 @@
 // The gradients of softmax attention on tensor cores: one pass over the keys for dQ, one over the queries for dK and
-// dV. Each has 32 columns of scores at a time, since two of them (S and dP) and the gradients are in registers.
+// dV. Each pass works on 32 columns of scores at a time, since S, dP and the gradients are all in registers.
 #pragma once
 
 #include "engine/cuda/attention/softmax/tiles.h"
 
 namespace bochner::cuda::softmax_tiles {
 
-/// What backward adds to it.
+/// What backward needs in addition.
 struct Gradients {
   Attention a;
   Tokens<const bfloat16> g;  ///< dO
-  /// (batch, heads, queries): log2 e times lse, infinite where a query sees no key, so that P is 0; and dO . O.
+  /// (batch, heads, queries): log2 e times lse, infinite if a query sees no key, so that P is 0; and dO . O.
   const float *lse, *less;
 
   /// P of a score, bounded by 1 since scores are rounded.
   BOCHNER_DEVICE float probability(float score, float of_query) const {
     const float below = math::fma(score, a.scale, -of_query);
-    return fast_exp2(below > 0 ? 0.0f : below);  // NaN stays
+    return fast_exp2(below > 0 ? 0.0f : below);  // NaN is kept
   }
 };
 
-/// Makes Gradients' lse and less, with dO rounded to bf16, so that rows of dS sum to 0 up to rounding. A thread for
-/// each query.
+/// Computes lse and less of Gradients, with dO rounded to bf16, so that rows of dS sum to 0 up to rounding. One thread
+/// per query.
 struct Statistics {
   Tokens<const bfloat16> g;
   StoredTokens O;
   int64_t heads, queries;
   int dim;
-  bool by_eight;  ///< whether O is bf16, and its rows begin at multiples of 16 bytes
+  bool by_eight;  ///< whether O is bf16 and its rows begin at multiples of 16 bytes
   const float* logsumexp;
   float *lse, *less;
 
@@ -55,7 +55,7 @@ struct Statistics {
   }
 };
 
-/// dQ; a block for 128 queries of a head:  P = 2^(S - lse),  dS = P (dO V^T - delta),  dQ = factor dS K.
+/// dQ; one block per 128 queries of a head:  P = 2^(S - lse),  dS = P (dO V^T - delta),  dQ = factor dS K.
 template <int D, bool drops>
 struct QueryGradients {
   using Keys = KeyTiles<D>;
@@ -144,7 +144,7 @@ struct QueryGradients {
   }
 };
 
-/// dK and dV; a block for 128 keys of a head, scores transposed:  dV = P^T dO,  dK = factor dS^T Q.
+/// dK and dV; one block per 128 keys of a head, scores transposed:  dV = P^T dO,  dK = factor dS^T Q.
 template <int D, bool drops>
 struct KeyGradients {
   static constexpr int kStride = D + kGap;
@@ -160,7 +160,7 @@ struct KeyGradients {
   struct Rows {
     Sum<D / 8> dk[kStrips], dv[kStrips];
   };
-  /// 64 queries and their dO; one of two.
+  /// One of two tiles of 64 queries and their dO.
   struct Tile {
     bfloat16 *q, *g;
     float *lse, *less;
@@ -184,7 +184,7 @@ struct KeyGradients {
     begin_copy_floats<kThreads, kTile>(team, of.less + place, a.queries - query, to.less);
   }
 
-  /// 32 queries, from row `from` of the tile on; k and v are the warp's 32 keys and values.
+  /// Adds the 32 queries from row `from` of the tile on; k and v are the warp's 32 keys and values.
   BOCHNER_DEVICE void add_queries(Rows& own, const bfloat16* k, const bfloat16* v, const Tile& tile, int from,
                                   const Job& job, int query, int key) const {
     [[maybe_unused]] Words kept;
@@ -262,12 +262,12 @@ struct KeyGradients {
         rows[w].dv[s].clear();
       }
     }
-    // Earlier queries see none of these keys, and hidden ones are seen by none.
+    // Earlier queries see none of these keys, and no query sees hidden ones.
     const int begin = (low | high) == 0 ? a.queries : a.causal ? key : 0;
     if (begin < a.queries) begin_load(team, job, begin, Tile(memory, begin));
     for (int query = begin; query < a.queries; query += kTile) {
       wait_for_copies();
-      team.sync();  // all threads have this tile, and have read the one before
+      team.sync();  // all threads have this tile, and have finished reading the previous one
       if (query + kTile < a.queries) begin_load(team, job, query + kTile, Tile(memory, query + kTile));
       for (int w = 0; w < kShare; ++w) {
         const int own = kWarpRows * warp_of(team, w);

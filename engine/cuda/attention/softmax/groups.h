@@ -1,6 +1,6 @@
-// Softmax attention by products of four warps (warp_group.h): what tiles.h does with mma.sync. A
-// group of four warps has 64 rows of queries, 16 to a warp, and all scores of a tile of 64 keys; while it makes
-// exponentials, the tensor cores multiply for other groups.
+// Softmax attention by products of four warps (warp_group.h): this does what tiles.h does with mma.sync. A group of
+// four warps has 64 rows of queries, 16 per warp, and all scores of a tile of 64 keys; while it computes exponentials,
+// the tensor cores multiply for other groups.
 #pragma once
 
 #include "engine/cuda/attention/softmax/tiles.h"
@@ -8,8 +8,8 @@
 
 namespace bochner::cuda::softmax_tiles {
 
-/// Pairs of tiles of 64 rows in shared memory. Two pairs are a stage: one stage is used, one is loaded, and some groups
-/// may still use a third, the one before.
+/// Pairs of tiles of 64 rows in shared memory. Two pairs are a stage: one stage is in use, one is being loaded, and
+/// some groups may still be using a third, the previous one.
 template <int D>
 struct TilePairs {
   static constexpr int kElements = kTile * D;
@@ -17,9 +17,9 @@ struct TilePairs {
   static constexpr int kSlots = 2 * kStages;
   static constexpr size_t kBytes = kSlots * 2 * sizeof(bfloat16) * kElements;
 
-  /// load(cursor, memory of a pair, slot) begins to load what the cursor shows, and f(cursor, first tile of the pair,
-  /// slot, announce) uses it; then the cursor goes on, while it is there(). There are kSlots slots. When f has begun
-  /// its products, it calls announce(); what it begins with a tile must be done when its next call ends.
+  /// load(cursor, memory of a pair, slot) starts to load the tiles at the cursor, and f(cursor, first tile of the pair,
+  /// slot, announce) uses them; then the cursor moves on, as long as it is there(). There are kSlots slots. When f has
+  /// started its products, it calls announce(); whatever it starts with a tile must be done when its next call ends.
   template <int groups, class Cursor, class Load, class F>
   BOCHNER_DEVICE static void walk(const Meeting<groups>& meeting, Cursor now, bfloat16* memory, const Load& load,
                                   const F& f) {
@@ -37,7 +37,7 @@ struct TilePairs {
     announce();
     const GroupTile<D> first(memory);
     for (int stage = 0; now.there(); ++stage) {
-      meeting.wait();  // all threads have loaded their part of this stage, and have done with the one before the last
+      meeting.wait();  // all threads have loaded their part of this stage, and are done with the one before the last
       const bool goes_on = next.there();
       begin_load(stage + 1);
       int slot = stage % kStages * 2;
@@ -62,13 +62,13 @@ struct GroupKeyTiles {
 
   struct Tile {
     GroupTile<D> k, v;
-    uint64_t real;  ///< a bit for each key
+    uint64_t real;  ///< one bit per key
   };
 
   BOCHNER_DEVICE GroupKeyTiles(const Attention& attention, const Job& job)
       : a(attention), real_keys(a.real_keys(job)), keys(job.of(a.k)), values(job.of(a.v)) {}
 
-  /// Goes over the tiles before `visible` that have a real key.
+  /// Moves over the tiles before `visible` that have a real key.
   struct Cursor {
     const RealKeys& real_keys;
     int visible;
@@ -84,7 +84,7 @@ struct GroupKeyTiles {
     }
   };
 
-  /// f(tile, its first key, announce), as TilePairs has it.
+  /// f(tile, its first key, announce), as described at TilePairs.
   template <int groups, class Team, class F>
   BOCHNER_DEVICE void walk(const Team& team, const Meeting<groups>& meeting, int visible, const F& f) const {
     const auto load = [&](const Cursor& at, bfloat16* to, int) {
@@ -100,7 +100,7 @@ struct GroupKeyTiles {
   }
 };
 
-/// What kernels of so many groups of four warps have.
+/// Common to kernels with this number of groups of four warps.
 template <int groups>
 struct Groups {
   static constexpr int kGroups = groups;
@@ -110,15 +110,15 @@ struct Groups {
   static constexpr int kBlockShare = kWarpShare<kBlockWarps>;
 };
 
-/// 0, for what is multiplied in the first turn, when there is no tile before.
+/// 0: the factor in the first turn, when there is no previous tile.
 BOCHNER_DEVICE inline Left<kTile / 16> no_factor() {
   Sum<kTile / 8> none;
   none.clear();
   return Left<kTile / 16>::of(none);
 }
 
-/// Walks the tiles of keys that some of a block's queries see. A warp adds those that its group sees, in its turn; at
-/// the others it passes, and finishes what it has begun.
+/// Walks the tiles of keys that some of a block's queries see. On its turn, a warp processes those that its group sees;
+/// it passes at the others, and finishes what it has started.
 template <class Kernel, class Team>
 BOCHNER_DEVICE void walk_in_turns(const Kernel& kernel, const Attention& a, const Team& team,
                                   const typename Kernel::Keys& keys, const Job& job, int first,
@@ -143,7 +143,7 @@ BOCHNER_DEVICE void walk_in_turns(const Kernel& kernel, const Attention& a, cons
   turn.end();
 }
 
-/// O and lse; a block for 64 queries of a head for each group.
+/// O and lse; for each group, a block has 64 queries of a head.
 template <int D, bool drops>
 struct GroupForward {
   using Size = Groups<D == 64 ? 4 : 2>;
@@ -161,13 +161,13 @@ struct GroupForward {
     Left<D / 16> q;
     Sum<D / 8> o;
     RowValues top, sum;
-    Left<kTile / 16> p;  ///< of the tile before; 0 before the first
-    GroupTile<D> v;      ///< its values, if they are not in o yet
+    Left<kTile / 16> p;  ///< of the previous tile; 0 before the first
+    GroupTile<D> v;      ///< the values of that tile, if not yet in o
   };
   using Turns = Turn<Size::kGroups>;
   using Scores = Sum<kTile / 8>;
 
-  /// P of the scores, and its sums, of what this lane has. Where a row has no maximum yet, it is taken for `missing`.
+  /// P of this lane's scores, and its sums. If a row has no maximum yet, `missing` is used.
   BOCHNER_DEVICE Left<kTile / 16> weigh(Scores score, const RowValues& top, float missing, RowValues& sum,
                                         [[maybe_unused]] const Words& kept) const {
     const float scale = a.scale;
@@ -178,7 +178,7 @@ struct GroupForward {
     if constexpr (drops) each_with_bit(score, kept, [](float& x, bool is_kept) { x = is_kept ? x : 0.0f; });
     return Left<kTile / 16>::of(score);
   }
-  /// Gives rows new maxima where scores exceed them too far.
+  /// Raises the maxima of rows whose scores exceed them too far.
   BOCHNER_DEVICE void raise(Rows& own, const Scores& score) const {
     const float scale = a.scale;
     const RowValues top = RowValues::of(own.top, score.rows(Maximum{}), [scale](float before, float now) {
@@ -192,7 +192,7 @@ struct GroupForward {
     own.top = top;
   }
 
-  /// Multiplies P of the last tile.
+  /// Adds the product of P of the last tile.
   BOCHNER_DEVICE void finish(Rows& own) const {
     if (!own.v.exists()) return;
     before_products(own.o);
@@ -221,7 +221,7 @@ struct GroupForward {
     if (tile.real != ~uint64_t{0} || (a.causal && key + kTile > query)) hide(score, tile.real, a.causal, query, key);
     RowValues sum[1];
     own.p = weigh(score[0], own.top, -kNothing, sum[0], kept);
-    if (any_above(sum, kLimit)) {  // maxima are looked for only here
+    if (any_above(sum, kLimit)) {  // new maxima are looked for only here
       raise(own, score[0]);
       own.p = weigh(score[0], own.top, 0, sum[0], kept);
     }
@@ -244,7 +244,7 @@ struct GroupForward {
       rows[w].sum = RowValues::filled(0);
     }
     walk_in_turns(*this, a, team, keys, job, first, rows);
-    // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
+    // Dropout's scale is applied outside P, so that kept elements are rounded as without dropout.
     const float scale = drops ? a.drop_scale : 1.0f;
     const StoredTokens::Head to = job.of(O);
     for (int w = 0; w < Size::kBlockShare; ++w) {

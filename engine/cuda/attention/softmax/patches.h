@@ -2,8 +2,9 @@
 // a patch of 8 x 8 for each thread (parts/patch.h), and only P goes through shared memory.
 //
 // Forward: a block has 128 queries and walks the keys in tiles of 64. Backward: a block has 64 keys and walks the
-// queries in tiles of 64. Half its threads make P and sum dV, the others make dP and sum dK. dS is written, for a slab
-// of queries at a time, and dQ = dS K is a plain product: to make dS again for it would take two more.
+// queries in tiles of 64. Half of its threads compute P and sum dV, the others compute dP and sum dK. dS is written,
+// for one slab of queries at a time, and dQ = dS K is a plain product: recomputing dS for it would take two more
+// products.
 #pragma once
 
 #include "engine/cuda/attention/softmax/problem.h"
@@ -18,14 +19,14 @@ using softmax_tiles::Maximum;
 
 constexpr int kThreads = 128;
 constexpr int kShare = kThreadShare<kThreads>;
-constexpr int kQueries = 128;  // of a block, forward
+constexpr int kQueries = 128;  // per block, forward
 
-/// What both passes know.
+/// Common to both passes.
 struct Attention : AttentionProblem<float> {
   KeptBits kept;
   float drop_scale;
-  const uint64_t* real;  ///< a bit for each key, in words of kTile keys; null: all keys are real
-  bool by_four;          ///< rows begin at multiples of 16 bytes, and have a multiple of four columns
+  const uint64_t* real;  ///< one bit per key, in words of kTile keys; null: all keys are real
+  bool by_four;          ///< rows begin at multiples of 16 bytes and the number of columns is a multiple of four
 
   struct Job {
     int64_t index, b, h;
@@ -36,7 +37,7 @@ struct Attention : AttentionProblem<float> {
     const int count = static_cast<int>(keys);
     return {index, b, index % heads, {real == nullptr ? nullptr : real + b * ceil_div(keys, kTile), count}};
   }
-  /// A bit for each of the 64 keys from `key` on: whether dropout keeps it.
+  /// One bit for each of the 64 keys from `key` on: whether dropout keeps it.
   BOCHNER_DEVICE uint64_t kept_keys(const Job& job, int64_t query, int64_t key) const {
     const uint64_t half = kept.half((job.index * queries + query) * keys + key);
     return kept(half) | uint64_t{kept(half + 32)} << 32;
@@ -54,17 +55,17 @@ struct Forward {
   Tokens<float> O;
   float* logsumexp;
 
-  /// The sums of a thread's rows; `sum` is that of its own columns until the end.
+  /// The sums of a thread's rows; until the end, `sum` covers only the thread's own columns.
   struct Rows {
     float o[kShare][kPatch][D / 8], top[kShare][kPatch], sum[kShare][kPatch];
   };
   using Scores = float[kShare][kPatch][kPatch];
 
-  /// P in place of Q K^T, with new maxima.
+  /// Replaces Q K^T by P, with new maxima.
   template <class Team>
   BOCHNER_DEVICE void weigh(const Team& team, Scores& score, Rows& rows, uint64_t real, int query, int key) const {
     const float scale = a.scale * kLog2E;
-    const bool late = a.causal && key + kTile - 1 > query;  // some key may be later than some query
+    const bool late = a.causal && key + kTile - 1 > query;  // whether some key may be later than some query
     float top[kShare][kPatch];
     for (int s = 0; s < kShare; ++s) {
       each(score[s], [&](int, int, float& x) { x *= scale; });
@@ -106,7 +107,7 @@ struct Forward {
     const int tiles = static_cast<int>(ceil_div(a.queries, kQueries));
     const Attention::Job job = a.job(team.index() / tiles);
     const int tile = static_cast<int>(team.index() % tiles);
-    const int first = (a.causal ? tiles - 1 - tile : tile) * kQueries;  // blocks that see most keys come first
+    const int first = (a.causal ? tiles - 1 - tile : tile) * kQueries;  // blocks that see the most keys come first
     float* const q = team.template shared<float>();
     float* const p = q + kQueries * D;
     float* const k = p + kQueries * kTile;
@@ -141,7 +142,7 @@ struct Forward {
     for (int key = 0; key < visible; key += kTile) {
       Scores score;
       wait_for_copies();
-      team.sync();  // the keys are there, and all have read the last values
+      team.sync();  // the keys are loaded, and all threads have read the last values
       copy_keys(a.V, values, key, a.value_dim, v);
       for (int s = 0; s < kShare; ++s) {
         each(score[s], [](int, int, float& x) { x = 0; });
@@ -157,14 +158,14 @@ struct Forward {
         });
       }
       wait_for_copies();
-      team.sync();  // the values and P are there, and all have read the keys
+      team.sync();  // the values and P are ready, and all threads have read the keys
       if (key + kTile < visible) {
         copy_keys(a.K, keys, key + kTile, a.dim, k);
         draw(key + kTile);
       }
       for (int s = 0; s < kShare; ++s) multiply_columns<kTile, D>(rows.o[s], p, v, PatchPlace(thread_of(team, s)));
     }
-    wait_for_copies();  // of a block that sees no key
+    wait_for_copies();  // if the block sees no key
     reduce_rows<kThreads>(rows.sum, Plus{});
     for (int s = 0; s < kShare; ++s) {
       const PatchPlace place(thread_of(team, s));

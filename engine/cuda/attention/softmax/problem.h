@@ -1,4 +1,4 @@
-// The arguments of the kernels of softmax attention, and the shared memory of a block's tiles.
+// The arguments of the softmax attention kernels, and the shared memory of a block's tiles.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ struct AttentionProblem {
   BOCHNER_DEVICE int64_t visible_before(int64_t query) const { return causal && query < keys ? query : keys; }
 };
 
-/// Shared memory, given out piece by piece.
+/// Shared memory, handed out piece by piece.
 template <class T>
 class SharedMemory {
  public:
@@ -71,7 +71,7 @@ inline int64_t tile_elements(int64_t rows, int64_t columns) { return rows * (col
 /// Chooses the largest tiles whose shared memory, elements(queries, keys), fits; returns its bytes.
 template <class T, class Elements>
 size_t choose_tiles(AttentionProblem<T>& p, const Elements& elements) {
-  // With at least two blocks, one runs on a multiprocessor while another waits.
+  // With at least two blocks on a multiprocessor, one runs while another waits.
   const size_t limit = std::min(platform::shared_limit(), size_t{112} << 10);
   constexpr int kTiles[][2] = {{64, 64}, {64, 32}, {32, 32}, {32, 16}, {16, 16}, {8, 8}, {4, 4}, {2, 2}, {1, 1}};
   for (const auto& [queries, keys] : kTiles) {

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kShort = 256;  // the most tokens of the short side,
 constexpr int64_t kLong = 512;   // and the fewest of the long one
 
-/// Rows of weights, a team for each: `each` neighbouring keys of a thread at once.
+/// Rows of weights, one team per row: a thread takes `each` neighbouring keys at once.
 template <class T, int each>
 struct Weights {
   int64_t heads, queries, keys;
@@ -25,7 +25,7 @@ struct Weights {
 
   BOCHNER_DEVICE int64_t example(int64_t row) const { return row / queries / heads; }
   BOCHNER_DEVICE T* row(int64_t i) const { return weights + i * keys; }
-  /// f(place of the first, scores) for the keys that this thread has; -inf where a key is not real.
+  /// f(position of the first, scores) for the keys of this thread; -inf if a key is not real.
   template <class Team, class F>
   BOCHNER_DEVICE void for_scores(const Team& team, int64_t b, const T* from, const F& f) const {
     for (int64_t j = team.rank() * each; j < keys; j += team.size() * each) {
@@ -55,7 +55,7 @@ struct Forward {
       for (int l = 0; l < each; ++l) top = scores.at[l] > top ? scores.at[l] : top;
     });
     top = team.max(top);
-    const T shift = top == kNothing ? T(0) : top;  // then exponentials are 0 where keys are hidden, and NaN of NaN
+    const T shift = top == kNothing ? T(0) : top;  // exponentials are then 0 if keys are hidden, and NaN for NaN
     T sum = 0;
     of.for_scores(team, b, row, [&](int64_t, const Part& scores) {
       for (int l = 0; l < each; ++l) sum += math::exp(scores.at[l] - shift);
@@ -71,7 +71,7 @@ struct Forward {
   }
 };
 
-/// Products become P, and dP becomes scale P (dP - sum_j P dP).
+/// Replaces products by P, and dP by scale P (dP - sum_j P dP).
 template <class T, int each>
 struct Backward {
   using Part = Vector<T, each>;
@@ -105,7 +105,7 @@ struct Backward {
   }
 };
 
-/// body(weights) where `weights` (B, H, Lq, Lk) are products, which it overwrites.
+/// Calls body(weights), where `weights` (B, H, Lq, Lk) are the products, which it overwrites.
 template <class Body>
 void of_rows(const Tensor& weights, const Tensor& key_mask, const SoftmaxAttentionOptions& options, const Body& body) {
   visit_floating(weights.dtype(), "softmax_attention", [&]<class T>(TypeTag<T>) {

@@ -1,6 +1,6 @@
 // Streaming softmax attention on tensor cores: factors in bf16, everything else (sums, maxima, exponentials,
 // statistics) in f32. A warp has 32 rows of queries (or, for dK and dV, of keys); its scores never leave its registers.
-// Tiles of the other side go through shared memory, the next one being loaded while one is used.
+// Tiles of the other side go through shared memory; the next one is loaded while one is used.
 #pragma once
 
 #include <cmath>
@@ -15,13 +15,13 @@ namespace bochner::cuda::softmax_tiles {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kRows = kWarpRows * kWarps;  // of a block
+constexpr int kRows = kWarpRows * kWarps;  // per block
 constexpr int kShare = kWarpShare<kWarps>;
-constexpr int kColumns = 32;  // of scores at a time
+constexpr int kColumns = 32;  // columns of scores at a time
 constexpr float kLn2 = 0.693147181f;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-/// to (batch, heads, length, 8 eights) = factor * x, rounded. A thread for eight numbers.
+/// to (batch, heads, length, 8 eights) = factor * x, rounded. One thread per eight numbers.
 struct Round {
   StoredTokens x;
   int64_t heads, length;
@@ -41,7 +41,7 @@ struct Round {
   }
 };
 
-/// A bit for each key of a tile: whether it is real.
+/// One bit per key of a tile: whether it is real.
 struct RealKeys {
   const uint64_t* words;  ///< of an example; null: all keys are real
   int keys;
@@ -51,10 +51,10 @@ struct RealKeys {
   }
 };
 
-/// Those words of all examples. A thread for each byte.
+/// These words for all examples. One thread per byte.
 struct PackMask {
   KeyMask mask;
-  int64_t keys, bytes;  ///< of an example
+  int64_t keys, bytes;  ///< per example
   uint8_t* to;
   BOCHNER_DEVICE void operator()(int64_t i) const {
     uint32_t real = 0;
@@ -69,14 +69,14 @@ struct PackMask {
 /// A head of an example.
 struct Job {
   int64_t index, b, h;
-  uint64_t half;  ///< the half word of dropout for its first query and key
+  uint64_t half;  ///< dropout's half word for its first query and key
   template <class T>
   BOCHNER_DEVICE auto of(const T& tokens) const {
     return tokens.head(b, h);
   }
 };
 
-/// What all passes know. Rows of q, k and v begin at multiples of 16 bytes.
+/// Common to all passes. Rows of q, k and v begin at multiples of 16 bytes.
 struct Attention {
   int64_t heads;
   int queries, keys;
@@ -93,7 +93,7 @@ struct Attention {
   BOCHNER_DEVICE RealKeys real_keys(const Job& job) const {
     return {real == nullptr ? nullptr : real + job.b * ceil_div(keys, kTile), keys};
   }
-  /// The first of the queries of a block; under causal, blocks that see most keys come first.
+  /// The first of a block's queries; under causal, blocks that see the most keys come first.
   BOCHNER_DEVICE int first_query(int tile, int tiles, int rows = kRows) const {
     return (causal ? tiles - 1 - tile : tile) * rows;
   }
@@ -101,14 +101,15 @@ struct Attention {
   BOCHNER_DEVICE int visible(int first, int rows = kRows) const {
     return causal && first + rows < keys ? first + rows : keys;
   }
-  /// Which of the 32 keys from `key` on dropout keeps for a query; or the first `count` bits of that.
+  /// Which of the 32 keys from `key` on dropout keeps for a query; or the first `count` bits of these.
   template <int count = 32>
   BOCHNER_DEVICE uint32_t kept(const Job& job, int query, int key) const {
     return drop.some<count>(job.half + static_cast<uint64_t>(int64_t{query} * keys + key));
   }
 };
 
-/// Tiles of 64 keys and their values in shared memory, two at a time: one is used, one is loaded. Hidden keys are 0.
+/// Tiles of 64 keys and their values in shared memory, two at a time: one is used while one is loaded. Hidden keys are
+/// 0.
 template <int D>
 struct KeyTiles {
   static constexpr int kStride = D + kGap;
@@ -122,7 +123,7 @@ struct KeyTiles {
 
   struct Tile {
     const bfloat16 *k, *v;
-    uint64_t real;  ///< a bit for each key
+    uint64_t real;  ///< one bit per key
   };
 
   BOCHNER_DEVICE KeyTiles(const Attention& attention, const Job& job, bfloat16* shared)
@@ -156,15 +157,15 @@ struct KeyTiles {
       const int first = key;
       go_on();
       wait_for_copies();
-      team.sync();  // all threads have this tile, and have read the one before
+      team.sync();  // all threads have this tile, and have finished reading the previous one
       if (key < visible) begin_load(team, key, real, memory + (1 - which) * 2 * kElements);
       f(tile, first);
     }
   }
 };
 
-/// Scores of hidden keys, and of keys after a query, become -infinity. The scores are those of queries `query` ... with
-/// keys `key` ..., and the bits of `real` are those of these keys.
+/// Scores of hidden keys, and of keys after a query, become -infinity. The scores are for queries `query` ... and keys
+/// `key` ..., and the bits of `real` are those of these keys.
 template <int R, int N>
 BOCHNER_DEVICE void hide(Sum<N> (&score)[R], uint64_t real, bool causal, int query, int key) {
   constexpr uint64_t kAll = ~uint64_t{0} >> (64 - 8 * N);
@@ -191,7 +192,7 @@ struct Maximum {
   BOCHNER_DEVICE float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-/// O and lse; a block for 128 queries of a head.
+/// O and lse; one block per 128 queries of a head.
 template <int D, bool drops>
 struct Forward {
   using Keys = KeyTiles<D>;
@@ -214,13 +215,13 @@ struct Forward {
 
   using Scores = Sum<kColumns / 8>[kStrips];
 
-  /// Q K^T of the 32 keys from row `from` of the tile on.
+  /// Q K^T for the 32 keys from row `from` of the tile on.
   BOCHNER_DEVICE void make_scores(Scores& score, const Rows& own, const typename Keys::Tile& tile, int from) const {
 #pragma unroll
     for (int s = 0; s < kStrips; ++s) score[s].clear();
     multiply_rows(score, own.q, tile.k + from * Keys::kStride, Keys::kStride);
   }
-  /// P in place of the scores, and its sums, of what this lane has. Infinite or NaN where a row has no maximum yet.
+  /// Replaces this lane's scores by P, and computes its sums. Infinite or NaN where a row has no maximum yet.
   BOCHNER_DEVICE void exponentiate(Scores& score, const Rows& own, RowValues (&sum)[kStrips]) const {
     const float scale = a.scale;
 #pragma unroll
@@ -230,7 +231,7 @@ struct Forward {
       sum[s] = sums_of_lane(score[s]);
     }
   }
-  /// The same from the start: without hidden keys, and with new maxima where scores exceed them too far.
+  /// The same from the start: masks hidden keys, and raises maxima that scores exceed too far.
   BOCHNER_DEVICE void weigh(Scores& score, Rows& own, RowValues (&sum)[kStrips], const typename Keys::Tile& tile,
                             int from, int query, int key) const {
     const float scale = a.scale;
@@ -281,7 +282,8 @@ struct Forward {
       }
       return;
     }
-    // Products of one half go on beside exponentials of the other. Maxima are looked for only where sums are large.
+    // Products of one half run alongside exponentials of the other. New maxima are looked for only where sums are
+    // large.
     static_assert(kTile == 2 * kColumns);
     const Words keeps = kept(job, query, key);
     const Words next_keeps = kept(job, query, key + kColumns);
@@ -321,7 +323,7 @@ struct Forward {
         add_tile(rows[w], tile, job, query, key);
       }
     });
-    // Dropout's scale is applied outside P, so that the elements kept are rounded as without dropout.
+    // Dropout's scale is applied outside P, so that kept elements are rounded as without dropout.
     const float scale = drops ? a.drop_scale : 1.0f;
     const StoredTokens::Head to = job.of(O);
     for (int w = 0; w < kShare; ++w) {

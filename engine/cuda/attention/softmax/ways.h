@@ -1,5 +1,5 @@
-// Which way softmax attention takes on a card where there are several that compute the same. For tests: each way must
-// be right whatever the card has, and small inputs must reach what only large ones need.
+// Which implementation softmax attention uses on a card when there are several that compute the same. For tests: each
+// must be right whatever the card, and small inputs must reach what otherwise only large ones need.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 namespace bochner::cuda {
 
 struct SoftmaxWays {
-  /// In bf16, by products of four warps together where the card has them; else warp by warp, as other cards do.
+  /// In bf16: four warps multiply together if the card supports it; otherwise warp by warp, as on other cards.
   bool by_groups = true;
-  /// In f32, for how many pairs of a query and a key dS is in memory at once; at least for 64 queries of a head. With
+  /// In f32: for how many pairs of a query and a key dS is in memory at once; at least for 64 queries of a head. With
   /// fewer, a launch would have too few blocks.
   int64_t pairs_in_memory = int64_t{1} << 27;
 };
 
-/// Those of all calls. Not to be changed while another thread attends.
+/// The settings for all calls. Not to be changed while another thread attends.
 inline SoftmaxWays softmax_ways;
 
-/// Other ways, until this ends.
+/// Other settings, for the lifetime of this object.
 class WithSoftmaxWays {
  public:
   explicit WithSoftmaxWays(const SoftmaxWays& ways) : before_(softmax_ways) { softmax_ways = ways; }
