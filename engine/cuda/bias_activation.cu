@@ -8,7 +8,7 @@
 namespace bochner::cuda {
 namespace {
 
-/// y = act(x + b), four elements for each thread; if `vectors`, the number of columns is a multiple of 4.
+/// y = act(x + b), four elements per thread; if `vectors`, the number of columns is a multiple of 4.
 template <class S, class Act>
 struct Forward {
   using T = ComputeType<S>;

@@ -24,7 +24,7 @@ struct Constant {
 };
 
 /// Moves a tile of a matrix whose transpose is contiguous through shared memory, so that both sides are read and
-/// written along memory. Blocks: tiles of each of `batch` matrices to (rows, columns) = from (columns, rows)^T.
+/// written along memory. Blocks: the tiles of each of `batch` matrices, to (rows, columns) = from (columns, rows)^T.
 template <class T>
 struct Transpose {
   static constexpr int kTile = 32;
@@ -60,7 +60,7 @@ struct Transpose {
   }
 };
 
-/// A copy between layouts whose innermost axes are transposed, at most one axis around them.
+/// A copy between layouts whose innermost axes are transposed, with at most one axis around them.
 template <class T>
 bool transposed(const Loop& loop) {
   constexpr int64_t kLeast = 8;
@@ -86,7 +86,8 @@ struct alignas(16) Wide {
   uint64_t at[2];
 };
 
-/// The same copy in elements of 16 bytes, where the innermost axis of both sides is whole ones; otherwise of rank 0.
+/// The same copy in elements of 16 bytes, if the innermost axis of both sides consists of whole ones; otherwise of rank
+/// 0.
 template <class T>
 Loop widened(Loop loop) {
   constexpr int64_t kEach = sizeof(Wide) / sizeof(T);

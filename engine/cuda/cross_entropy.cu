@@ -13,7 +13,7 @@ namespace {
 
 Tensor doubles(int64_t count) { return Tensor::empty({count}, DType::f64, Device::cuda(platform::current())); }
 
-/// end(block, sums) with sums[0 .. N) = what term(i, sums) adds to them over a piece of [0, count).
+/// end(block, sums), where sums[0 .. N) is what term(i, sums) adds to them over a piece of [0, count).
 template <int N, class Term, class End>
 struct PieceSums {
   int64_t count, piece;
@@ -46,7 +46,7 @@ struct ToParts {
   }
 };
 
-/// end(0, sums) with sums over [0, count), in an order that follows from count.
+/// end(0, sums) with the sums over [0, count), in an order that depends only on count.
 template <int N, class Term, class End>
 void sum_terms(int64_t count, const Term& term, const End& end) {
   if (count <= 4096) {
@@ -82,7 +82,7 @@ struct Labels {
   int64_t classes;
   bool ignores;
   int64_t ignored;
-  const char* op = "cross_entropy";  ///< set by the host, which prints it: a literal of a kernel lies on the card
+  const char* op = "cross_entropy";  ///< set and printed by the host: a literal in a kernel lies on the card
   Fault* fault;
 
   Labels(const Tensor& labels, int64_t kinds, const CrossEntropyOptions& options)
@@ -92,7 +92,7 @@ struct Labels {
         ignored(options.ignore.value_or(0)),
         fault(platform::fault()) {}
 
-  /// Does the row count? Labels outside the classes are reported.
+  /// Whether the row counts. Labels outside the classes are reported.
   BOCHNER_DEVICE bool counts(int64_t row) const {
     const int64_t y = label[row];
     if (ignores && y == ignored) return false;
@@ -145,7 +145,7 @@ struct RowLosses {
     const bool counts = labels.counts(row);
     write(team, counts, counts ? from[labels.label[row]] : T(0), top, team.sum(sum), team.sum(plain));
   }
-  /// own: the element of the label; sum: that of e^(x - top), of no use if top is -inf; plain: that of x - top.
+  /// own: the element of the label; sum: that of e^(x - top), not usable if top is -inf; plain: that of x - top.
   template <class Team>
   BOCHNER_DEVICE void write(const Team& team, bool counts, T own, T top, T sum, T plain) const {
     if (team.rank() != 0) return;
@@ -158,7 +158,8 @@ struct RowLosses {
   }
 };
 
-/// The same with the row in registers. The exponentials need no exact end of their range, since e^0 is among them.
+/// The same with the row in registers. The exponentials need not be exact at the end of their range, since e^0 is among
+/// them.
 template <int K>
 struct HeldRowLosses {
   RowLosses<float> rows;
@@ -189,7 +190,7 @@ struct RowGradients {
   const T *g, *x, *rests;
   T* dx;
 
-  /// What the elements of a row share.
+  /// What the elements of a row have in common.
   struct Row {
     bool counts;
     int64_t label;

@@ -10,12 +10,12 @@ namespace {
 
 constexpr int64_t kTerms = 256;  // tokens that a thread adds up
 
-/// The place of a token in its image, and what is at another one.
+/// The position of a token in its image, and which token is at another position.
 struct Pixel {
   int64_t row, column;
   BOCHNER_DEVICE Pixel(const ConvolutionSizes& sizes, int64_t i) : row(i / sizes.columns), column(i % sizes.columns) {}
 
-  /// The token so many rows and columns from here, or -1 outside the image.
+  /// The token the given number of rows and columns from here, or -1 outside the image.
   BOCHNER_DEVICE int64_t beside(const ConvolutionSizes& sizes, int64_t rows, int64_t columns) const {
     const int64_t at = (row + rows) * sizes.columns + column + columns;
     const bool inside = row + rows >= 0 && column + columns >= 0 && column + columns < sizes.columns;
@@ -23,7 +23,7 @@ struct Pixel {
   }
 };
 
-/// A thread for each number of y: threads beside each other read numbers beside each other.
+/// One thread per number of y: neighbouring threads read neighbouring numbers.
 template <class S>
 struct Convolve {
   using T = ComputeType<S>;
@@ -55,7 +55,7 @@ struct Convolve {
   }
 };
 
-/// A thread for each tap and kTerms tokens: sums (chunks, heads, rows, width, dim) in f64.
+/// One thread per tap and kTerms tokens: sums (chunks, heads, rows, width, dim) in f64.
 template <class S>
 struct Correlate {
   using T = ComputeType<S>;

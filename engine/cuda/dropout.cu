@@ -11,10 +11,10 @@ namespace {
 template <class S>
 inline constexpr int kAtOnce = 16 / sizeof(S);
 
-/// Vectors of each thread, all loaded before the first word is drawn.
+/// Vectors per thread, all loaded before the first word is drawn.
 constexpr int kEach = 2;
 
-/// y = x factor; x may be null: 1. A thread has the vectors t, t + threads, ..., of which `whole` may be moved as
+/// y = x factor; a null x stands for 1. A thread has the vectors t, t + threads, ..., of which `whole` may be moved as
 /// vectors.
 template <class S>
 struct Drop {

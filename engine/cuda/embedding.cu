@@ -6,7 +6,7 @@
 namespace bochner::cuda {
 namespace {
 
-/// `each` elements of a row for each thread.
+/// `each` elements of a row per thread.
 template <class T, int each>
 struct Forward {
   int64_t entries, dim, length;
@@ -14,7 +14,7 @@ struct Forward {
   const int64_t* ids;
   const T* positions;
   T* y;
-  const char* op;  // of the host, which prints it: a literal of a kernel lies on the card
+  const char* op;  // from the host, which prints it: a literal in a kernel lies on the card
   Fault* fault;
 
   BOCHNER_DEVICE void operator()(int64_t t) const {

@@ -1,5 +1,5 @@
 // The block as a composition: BLAS products on pieces of rows, one fused pass before and after each product, and memory
-// for the hidden activations of one piece only; narrow blocks have kernels of their own.
+// for the hidden activations of only one piece; narrow blocks have their own kernels.
 #include "engine/ops/feed_forward.h"
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace bochner::cuda {
 namespace {
 
-/// How many elements of the hidden layer are in memory at once.
+/// The number of elements of the hidden layer that are in memory at once.
 constexpr int64_t kHeld = int64_t{1} << 26;
 
 int64_t rows_at_once(const FeedForwardSizes& sizes) { return std::max<int64_t>(1024, kHeld / sizes.hidden); }
 
-/// Replaces dh by du = dh m act'(u + b), writes h = act(u + b) m, which may be where u is, and sums the columns of du.
+/// Replaces dh by du = dh m act'(u + b), writes h = act(u + b) m, which may overwrite u, and sums the columns of du.
 template <class S, class Act>
 struct HiddenBackward {
   using T = ComputeType<S>;
@@ -115,7 +115,7 @@ void feed_forward_backward(const FeedForwardSizes& sizes, const Tensor& g, const
   const auto scratch = [&](int64_t columns) { return Tensor::empty({step, columns}, x.dtype(), x.device()); };
   const Tensor hidden = scratch(sizes.hidden);
   const Tensor hidden_gradient = scratch(sizes.hidden);
-  const Tensor outgoing = options.outer.active() ? scratch(sizes.dim) : Tensor();  // else g itself
+  const Tensor outgoing = options.outer.active() ? scratch(sizes.dim) : Tensor();  // otherwise g itself
   const Tensor normalised = norm ? scratch(sizes.dim) : Tensor();
   const Tensor w1 = weights.w1.cast(x.dtype());
   const Tensor w2 = weights.w2.cast(x.dtype());

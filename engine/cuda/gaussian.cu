@@ -22,7 +22,7 @@ struct HalfNorms {
   }
 };
 
-/// A team for each row of C, whose threads take `each` neighbours at once.
+/// A team per row of C, whose threads take `each` neighbours at once.
 template <class T, int each>
 struct Gaussian {
   int64_t heads, rows, columns;
@@ -46,7 +46,7 @@ struct Gaussian {
         const T both = own + other.at[l];
         const T exponent = value.at[l] - both;
         const bool near = !(both >= T(1e30)) && (real == nullptr || real[j + l]);
-        value.at[l] = near ? math::exp(exponent > T(0) ? T(0) : exponent) : T(0);  // NaN stays
+        value.at[l] = near ? math::exp(exponent > T(0) ? T(0) : exponent) : T(0);  // NaN is kept
       }
       store(to + j, value);
     }
@@ -80,7 +80,7 @@ struct Backward {
   }
 };
 
-/// A thread for `each` neighbours of a row.
+/// One thread per `each` neighbours of a row.
 template <class T, int each>
 struct SubtractRows {
   int64_t groups;  ///< of a row
@@ -98,7 +98,7 @@ struct SubtractRows {
   }
 };
 
-/// body(type, integral constant `each`): 4 where rows of so many columns of all of `tensors` can be moved in vectors.
+/// body(type, integral constant `each`): 4 if rows of this many columns of all `tensors` can be moved in vectors.
 template <class Body>
 void of_rows(int64_t columns, std::initializer_list<const Tensor*> tensors, const Body& body) {
   visit_floating((*tensors.begin())->dtype(), "gaussian_kernel", [&]<class T>(TypeTag<T> type) {

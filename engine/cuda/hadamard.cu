@@ -1,6 +1,6 @@
 // The stages of H_n (engine/ops/hadamard.h) in ascending order, as on the CPU. Rows of up to a tile's elements are read
-// and written once: a thread holds some elements, does the stages among these, and exchanges elements with its block in
-// shared memory. Longer rows take another pass over memory for each further factor of 16.
+// and written once: a thread holds some elements, computes the stages among these, and exchanges elements with its
+// block in shared memory. Longer rows take another pass over memory for each further factor of 16.
 #include "engine/ops/hadamard.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ BOCHNER_DEVICE void butterfly(T& a, T& b) {
   a = sum;
 }
 
-/// The stages stride ... stride * radix / 2 that are below n, of elements that lie `stride` apart.
+/// The stages stride ... stride * radix / 2 below n, for elements that are `stride` apart.
 template <int radix, class T, int width>
 BOCHNER_DEVICE void stages(Vector<T, width> (&x)[radix], int64_t stride, int64_t n) {
 #pragma unroll
@@ -34,11 +34,11 @@ BOCHNER_DEVICE void stages(Vector<T, width> (&x)[radix], int64_t stride, int64_t
 }
 
 constexpr int kGroup = 128;
-/// Group g begins there in shared memory. The gaps let the lanes of a warp, four neighbours in each of eight groups,
+/// Where group g begins in shared memory. The gaps let the lanes of a warp, four neighbours in each of eight groups,
 /// use all banks, and keep vectors aligned.
 constexpr int kGroupStep = kGroup + 4;
 
-/// Stages 1 ... n / 2 of a tile: so many groups of consecutive elements, n a divisor of their number.
+/// Stages 1 ... n / 2 of a tile: the given number of groups of consecutive elements, n a divisor of their number.
 template <class T, int groups, int threads>
 struct NearStages {
   static constexpr int kTile = groups * kGroup;
@@ -75,7 +75,7 @@ struct NearStages {
   }
 
  private:
-  /// Stages 1 and 2 of vectors, into shared memory.
+  /// Stages 1 and 2 on vectors, into shared memory.
   BOCHNER_DEVICE void read(int64_t first, bool whole, int unit, T* shared) const {
     constexpr int kApart = 4 * threads;
     Four<T> x[kVectors];
@@ -104,7 +104,7 @@ struct NearStages {
     }
   }
 
-  /// The stages from kGroup on, of the same places of all groups.
+  /// The stages from kGroup on, on the same positions in all groups.
   BOCHNER_DEVICE void write(int64_t first, bool whole, int unit, const T* shared) const {
     using Place = Vector<T, kWidth>;
     Place x[groups];
@@ -124,7 +124,7 @@ struct NearStages {
   }
 };
 
-/// Stages stride ... stride * radix / 2, stride = 2^shift, in place in global memory: a thread for each of the units.
+/// Stages stride ... stride * radix / 2, stride = 2^shift, in place in global memory: one thread per unit.
 template <class T>
 struct FarStages {
   int radix, shift;
@@ -155,7 +155,7 @@ struct FarStages {
   }
 };
 
-/// Returns the size of the pieces of rows that are done.
+/// Returns the size of the pieces of rows that are complete.
 template <class T, int groups, int threads>
 int64_t near_stages(int64_t n, const Tensor& from, const Tensor& to) {
   using Stages = NearStages<T, groups, threads>;
@@ -170,7 +170,7 @@ int64_t near_stages(int64_t n, const Tensor& from, const Tensor& to) {
 
 void hadamard(int64_t rows, int64_t n, const Tensor& from, const Tensor& to) {
   visit_floating(from.dtype(), "hadamard", [&]<class T>(TypeTag<T>) {
-    constexpr int kMost = static_cast<int>(256 / sizeof(T));  // groups; as many registers of a thread hold them
+    constexpr int kMost = static_cast<int>(256 / sizeof(T));  // groups: a thread's registers hold as many elements
     int64_t stride = n <= 8 * kGroup ? near_stages<T, 8, 32>(n, from, to) : near_stages<T, kMost, 128>(n, from, to);
     while (stride < n) {
       const int radix = static_cast<int>(std::min<int64_t>(16, n / stride));

@@ -25,7 +25,7 @@ struct Gather {
   const T* x;
   const int64_t* index;
   BOCHNER_DEVICE void operator()(int64_t i) const {
-    if (fault->raised != 0) return;  // the index may lie anywhere
+    if (fault->raised != 0) return;  // the index may be anywhere
     const auto offsets = strides.offsets(static_cast<uint32_t>(i));
     y[offsets.at[0]] = x[offsets.at[1] + index[offsets.at[2]] * step];
   }

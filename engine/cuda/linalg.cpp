@@ -4,7 +4,7 @@ namespace bochner::cuda {
 namespace {
 
 Tensor here(const Tensor& x) { return x.to(Device::cpu()); }
-/// Of that shape and type, not copied.
+/// A tensor of the same shape and type, not copied.
 Tensor space(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype()); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A composition: one BLAS product, and one fused pass before and after it; narrow ones have kernels of their own.
+// A composition: one BLAS product, and one fused pass before and after it; narrow layers have their own kernels.
 #include "engine/ops/linear.h"
 
 #include "engine/cuda/narrow/linear.h"

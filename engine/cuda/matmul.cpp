@@ -12,7 +12,7 @@
 namespace bochner::cuda {
 namespace {
 
-/// Runs of the batch along which both offsets grow by a constant step: one call each.
+/// Runs of the batch along which both offsets grow by a constant step: one call per run.
 struct Run {
   size_t begin, end;
   int64_t step_a, step_b;
@@ -38,8 +38,8 @@ std::vector<Run> runs_of(const std::vector<int64_t>& a, const std::vector<int64_
 
 constexpr size_t kFewRuns = 4;
 
-/// Whether all matrices begin at multiples of 16 bytes. Where cuBLAS may use tensor cores it needs that of an array of
-/// pointers, which lies on the card, so that it cannot see where it does not hold.
+/// Whether all matrices begin at multiples of 16 bytes. If cuBLAS may use tensor cores, it requires this of an array of
+/// pointers; the array lies on the card, so cuBLAS cannot see when it does not hold.
 bool all_aligned(const Tensor& x, const std::vector<int64_t>& offsets) {
   const auto address = reinterpret_cast<uintptr_t>(x.raw());
   return std::all_of(offsets.begin(), offsets.end(), [&](int64_t offset) {
@@ -55,23 +55,23 @@ struct Factor {
 };
 
 /// Whether factors in f32 are to be converted to bf16 before the product. cuBLAS, which may round them as it reads
-/// them, takes twice the time that it takes for factors in bf16. What a multiply-add saves (5.6 fs at 357 TFLOP/s, 2.8
-/// fs at 700) is 1/600 of the time to convert a number, which moves 6 bytes; two more kernels take what 2^31 of them
+/// them, takes twice as long as for factors in bf16. What a multiply-add saves (5.6 fs at 357 TFLOP/s, 2.8 fs at 700)
+/// is 1/600 of the time to convert a number, which moves 6 bytes; two more kernels take as long as 2^31 multiply-adds
 /// save.
 bool pays_in_bf16(int64_t m, int64_t n, int64_t k, const Factor& a, const Factor& b) {
   if (precision() != Precision::bf16 || a.x.dtype() != DType::f32 || !platform::has_bf16()) return false;
-  if (m % 8 != 0 || n % 8 != 0 || k % 8 != 0) return false;  // 16 bytes, which tensor cores need
+  if (m % 8 != 0 || n % 8 != 0 || k % 8 != 0) return false;  // tensor cores need 16 bytes
   const double multiplied =
       static_cast<double>(m * n) * static_cast<double>(k * static_cast<int64_t>(a.offsets.size()));
   return multiplied > 600.0 * static_cast<double>(a.x.size() + b.x.size()) + 0x1p31;
 }
 
-/// The same in bf16, its matrices without gaps and in the layout that they had.
+/// The same in bf16, the matrices without gaps and in their previous layout.
 Factor in_bf16(const Factor& factor) {
   const auto stored = [&](const Tensor& x) { return factor.layout.transposed ? x.transpose(-2, -1) : x; };
   const Tensor source = stored(factor.x);
   Factor result{source.cast(DType::bf16).contiguous(), {factor.layout.transposed, source.size(-1)}, {}};
-  // Where each matrix of x begins, before and now.
+  // Where each matrix of x begins, before and after.
   const Shape batch = source.shape().without_last(2);
   std::unordered_map<int64_t, int64_t> place;
   for (int64_t i = 0; i < batch.size(); ++i) {

@@ -143,7 +143,7 @@ struct BackwardRows {
   const S *g, *x;
   const T *gamma, *mean, *rstd;
   const S* residual;
-  S* dx;  ///< may be g
+  S* dx;  ///< may be the same as g
 
   template <class Team>
   BOCHNER_DEVICE void operator()(const Team& team) const {
@@ -168,12 +168,12 @@ struct BackwardRows {
   }
 };
 
-/// Warps that share the rows of a backward pass: more of them where rows are short, so that as many bytes are on their
-/// way.
+/// The number of warps that share the rows of a backward pass: more if rows are short, so that as many bytes are in
+/// flight.
 int64_t backward_warps(int64_t rows, int64_t columns) { return std::min<int64_t>(rows, columns > 512 ? 1056 : 2112); }
 
-/// dx of rows index, index + warps, ..., and parts (warps, 2, columns): the sums of g xhat and of g over these. g and x
-/// are read once.
+/// dx of rows index, index + warps, ..., and parts (warps, 2, columns): the sums of g xhat and of g over these rows. g
+/// and x are read once.
 template <class S, int K>
 struct HeldBackwardRows {
   using T = ComputeType<S>;

@@ -1,4 +1,5 @@
-// Many tensors in few launches: each takes a table of up to kTensors tensors, and has a block for each piece of them.
+// Many tensors in few launches: each launch takes a table of up to kTensors tensors, and has one block per piece of
+// them.
 #include "engine/ops/optimizer_step.h"
 
 #include "engine/cuda/parts/elementwise.h"
@@ -9,11 +10,11 @@ namespace {
 constexpr int64_t kPiece = 8192;
 constexpr int kTensors = 80;
 
-/// Passed by value to a kernel: below 4 KB.
+/// Passed to a kernel by value: less than 4 KB.
 template <int operands>
 struct Table {
   int tensors = 0;
-  int32_t first[kTensors + 1];  ///< blocks of tensor t: first[t] ... first[t + 1] - 1
+  int32_t first[kTensors + 1];  ///< tensor t has the blocks first[t] ... first[t + 1] - 1
   int64_t sizes[kTensors];
   void* data[operands][kTensors];
   bool vectors[kTensors];  ///< whether the operands of tensor t can be moved in vectors
@@ -33,7 +34,7 @@ struct Table {
   }
 };
 
-/// body(a table, the number of its pieces) for all tensors; data(i, o) is operand o.
+/// body(a table, the number of its pieces) until all tensors are covered; data(i, o) is operand o of tensor i.
 template <int operands, class Size, class Data, class Body>
 void for_each_table(size_t count, const Size& size, const Data& data, const Body& body) {
   Table<operands> table{};
@@ -123,7 +124,7 @@ struct Sgd : SgdElement<T> {
   }
 };
 
-/// parts[block] = the sum of squares of a piece, in double.
+/// parts[block] = the sum of squares of a piece, in double precision.
 template <class T>
 struct Squares {
   Table<1> table;

@@ -5,10 +5,11 @@
 namespace bochner::cuda {
 namespace {
 
-/// Elements first ... first + kEach - 1 of `count`, made by make(words, place of the first word, number) as T[kEach].
+/// Elements first ... first + kEach - 1 of `count`, computed by make(words, position of the first word, number) as
+/// T[kEach].
 template <class T, class Make>
 struct Fill {
-  static constexpr int kWordsEach = Make::kWordsEach;  ///< of an element
+  static constexpr int kWordsEach = Make::kWordsEach;  ///< per element
   static constexpr int kEach = 4 / kWordsEach;
   Make make;
   StreamPlace place;

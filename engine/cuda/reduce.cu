@@ -27,7 +27,7 @@ struct Max {
   }
   template <class T>
   BOCHNER_DEVICE T operator()(T a, T b) const {
-    return a > b || a != a ? a : b;  // NaN wins
+    return a > b || a != a ? a : b;  // NaN takes precedence
   }
 };
 struct Min {
@@ -42,7 +42,7 @@ struct Min {
   }
 };
 
-/// inner = 1: a team for each piece of a row. S and R are the types of x and y in memory.
+/// inner = 1: a team per piece of a row. S and R are the types of x and y in memory.
 template <class Op, class S, class R>
 struct Rows {
   using T = ComputeType<S>;
@@ -63,7 +63,7 @@ struct Rows {
   }
 };
 
-/// inner > 1: a thread for each column of a piece.
+/// inner > 1: one thread per column of a piece.
 template <class Op, class S, class R>
 struct Columns {
   using T = ComputeType<S>;

@@ -7,7 +7,7 @@
 namespace bochner::cuda {
 namespace {
 
-/// A pair of numbers for each thread: (a; b) -> (a cos - b sin; b cos + a sin).
+/// One pair of numbers per thread: (a; b) -> (a cos - b sin; b cos + a sin).
 template <class S>
 struct Turn {
   using T = ComputeType<S>;

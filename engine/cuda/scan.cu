@@ -7,20 +7,20 @@
 namespace bochner::cuda {
 namespace {
 
-/// What sums are carried in: f64 for floats; integers wrap around.
+/// The type of running sums: f64 for floats; integers wrap around.
 template <class T>
 using SumOf =
     std::conditional_t<std::is_floating_point_v<T>, double, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
 
-constexpr int64_t kChunk = 64;  // elements that one thread walks
+constexpr int64_t kChunk = 64;  // elements that one thread walks through
 
-/// A thread for each column of a chunk: its total, or (from what lies before the chunk) its running sums.
+/// One thread per column of a chunk: its total or, given what lies before the chunk, its running sums.
 template <class T, class Sum>
 struct Chunks {
   int64_t count, inner, chunks;
   bool exclusive, reverse;
   const T* x;
-  T* y;         ///< null: totals are wanted
+  T* y;         ///< null: only totals are wanted
   Sum* totals;  ///< (outer, chunks, inner); with y: the sums before each chunk, or null for 0
 
   BOCHNER_DEVICE void operator()(int64_t i) const {

@@ -11,7 +11,7 @@ namespace {
 template <class T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
-/// By how much exponents are shifted: the largest x, or 0 where all are -inf (or NaN, which the sum then is, too).
+/// The shift of the exponents: the largest x, or 0 if all are -inf (or NaN, in which case the sum is NaN too).
 template <class T>
 BOCHNER_DEVICE T shift_of(T top) {
   return top == -kInfinity<T> ? T(0) : top;
@@ -117,7 +117,7 @@ struct LogSumExp {
     const T shift = shift_of(team, from, columns);
     T total = 0;
     for (int64_t i = team.rank(); i < columns; i += team.size()) {
-      total += from[i] == shift ? T(1) : math::exp(from[i] - shift);  // of the largest itself 1, also where it is inf
+      total += from[i] == shift ? T(1) : math::exp(from[i] - shift);  // 1 for the largest itself, even if it is inf
     }
     total = team.sum(total);
     if (team.rank() != 0) return;

@@ -13,7 +13,7 @@ namespace {
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
-/// An unsigned integer that orders as x does; -0 = +0, and all NaN are one, above infinity.
+/// An unsigned integer with the order of x; -0 equals +0, and all NaN are equal and above infinity.
 template <class T>
 BOCHNER_DEVICE Bits<T> key_of(T x) {
   constexpr Bits<T> kSign = Bits<T>{1} << (8 * sizeof(T) - 1);
@@ -26,7 +26,7 @@ BOCHNER_DEVICE Bits<T> key_of(T x) {
   }
 }
 
-/// A key and the place that settles ties; the last of all if there is no element.
+/// A key, and the position, which decides between equal keys; sorts last if there is no element.
 struct Pair {
   uint64_t key, place;
   BOCHNER_DEVICE bool operator<(const Pair& other) const {

@@ -16,7 +16,7 @@ namespace {
 constexpr int kMost = 64;
 constexpr size_t kWorkspace = size_t{32} << 20;
 
-/// The handle of the current device, bound to its stream. It is never destroyed, since the driver may be gone first.
+/// The handle of the current device, bound to its stream. It is never destroyed, since the driver may be gone by then.
 cublasHandle_t handle() {
   static std::mutex mutex;
   static cublasHandle_t handles[kMost] = {};
@@ -26,11 +26,11 @@ cublasHandle_t handle() {
     cublasHandle_t made = nullptr;
     check(cublas().create(&made), "matmul");
     check(cublas().set_stream(made, stream()), "matmul");
-    // Else parts of a product whose result is bf16 may be added in bf16.
+    // Otherwise parts of a product whose result is bf16 may be added in bf16.
     check(cublas().set_math_mode(
               made, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
           "matmul");
-    // With a workspace of our own, every run gives equal bits, and nothing is allocated within a step.
+    // With our own workspace, every run gives equal bits, and nothing is allocated within a step.
     void* workspace = nullptr;
     check(cudaMalloc(&workspace, kWorkspace), "matmul");
     check(cublas().set_workspace(made, workspace, kWorkspace), "matmul");

@@ -9,7 +9,7 @@
 namespace bochner::cuda {
 namespace {
 
-/// Found by name as the system's loader does; otherwise where it was when this was built.
+/// Found by name as the system's loader does; otherwise where it was at build time.
 void* library() {
   const std::string name = "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR);
   if (void* found = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return found;

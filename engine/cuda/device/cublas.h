@@ -1,5 +1,5 @@
 // cuBLAS, loaded when the first product runs on a card: a run on the CPU does not load its half a gigabyte. Functions
-// have the names and types of cublas_v2.h.
+// have the same names and types as in cublas_v2.h.
 #pragma once
 
 #include <cublas_v2.h>
@@ -18,10 +18,10 @@ struct Cublas {
   decltype(&::cublasGetStatusString) status_text;
 };
 
-/// The library; an Error says where it was looked for.
+/// The library; an Error says where it was searched for.
 const Cublas& cublas();
 
-/// An Error unless the code is that of success.
+/// An Error unless the code means success.
 void check(cublasStatus_t code, const char* what);
 
 }  // namespace bochner::cuda

@@ -1,4 +1,4 @@
-// platform.h by the CUDA runtime.
+// platform.h implemented by the CUDA runtime.
 #include "engine/cuda/parts/platform.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMost = 64;
 
-/// Copies from the host go through pinned memory and their own stream, so that they run beside kernels:
+/// Copies from the host go through pinned memory and their own stream, so that they run alongside kernels:
 /// host -> pinned -> slab on the device (copy stream) -> destination (compute stream).
 class Staging {
  public:
@@ -63,7 +63,7 @@ class Staging {
   size_t next_ = 0;
 };
 
-/// The state of a device in use. It is never destroyed, since the driver may be gone before statics are.
+/// The state of a device in use. It is never destroyed, since the driver may be gone before static objects are.
 struct Context {
   std::mutex mutex;
   cudaStream_t stream = nullptr;
@@ -73,7 +73,7 @@ struct Context {
   bool has_bf16 = false;
   bool has_warp_groups = false;
   void* pinned = nullptr;        ///< for downloads
-  std::vector<void*> constants;  ///< pinned, of what is being recorded
+  std::vector<void*> constants;  ///< pinned, belonging to the current recording
   bool recording = false;
 };
 
@@ -254,7 +254,7 @@ void check_launch(const char* op) { check(cudaGetLastError(), op); }
 
 Fault* fault() { return context().fault; }
 
-// Relaxed: the allocator may ask the driver for memory meanwhile.
+// Relaxed, since the allocator may request memory from the driver meanwhile.
 void begin_recording() {
   Context& own = context();
   check(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeRelaxed), "step graph");

@@ -31,7 +31,7 @@ void run(const Gemm& p, const S* a, const S* b, R* c) {
   });
 }
 
-/// f(type of the factors, type of the result).
+/// f(type of the factors, type of the result)
 template <class F>
 void visit_types(DType factors, DType to, const F& f) {
   visit_stored(factors, "matmul",

@@ -1,6 +1,6 @@
-// Devices that are plain memory: kernels run at once, as loops (engine/cuda/parts/launch.h). BOCHNER_EMULATED_CARDS
-// (default 1) is the number of devices, BOCHNER_EMULATED_SHARED (default 99 KB, the least of cards with bf16) the bytes
-// of shared memory of a block.
+// Devices that are plain memory: kernels run immediately, as loops (engine/cuda/parts/launch.h). BOCHNER_EMULATED_CARDS
+// (default 1) is the number of devices, BOCHNER_EMULATED_SHARED (default 99 KB, the least among cards with bf16) the
+// number of bytes of shared memory of a block.
 #include "engine/cuda/parts/platform.h"
 
 #include <cstdlib>
@@ -57,7 +57,7 @@ void use(int index) { current_device = index; }
 
 void* allocate(size_t bytes) {
   void* memory = std::aligned_alloc(512, bytes);
-  if (memory != nullptr) std::memset(memory, 0xFF, bytes);  // NaN shows what is read before it is written
+  if (memory != nullptr) std::memset(memory, 0xFF, bytes);  // NaN reveals what is read before it is written
   return memory;
 }
 void release(void* pointer) { std::free(pointer); }

@@ -11,9 +11,9 @@ namespace bochner::cuda::narrow {
 
 constexpr int kHidden = 128;
 constexpr int kHiddenStride = kHidden + kGap;
-constexpr int kHiddenChunk = 32;  ///< hidden units that a warp has at once
+constexpr int kHiddenChunk = 32;  ///< hidden units that a warp processes at once
 
-/// What both directions read, and its place in shared memory. A block has 8 warps of 16 rows.
+/// What both directions read, and where it is in shared memory. A block has 8 warps of 16 rows.
 struct FeedForwardPart {
   static constexpr int kWarps = 8;
   static constexpr int kThreads = 32 * kWarps;
@@ -124,7 +124,7 @@ struct FeedForwardRowsBackward {
   bfloat16* dx;
   float* parts;  ///< (blocks, kEntries): D1 (128 x 64), b1 (128), dW2 (64 x 128), db2 (64)
 
-  /// Of 128 rows: the factors of the weights' gradients.
+  /// For 128 rows: the factors of the weights' gradients.
   struct Tile {
     bfloat16 *inputs, *outputs, *hidden, *gradients;
     BOCHNER_DEVICE Tile(bfloat16* memory, int first)
@@ -152,7 +152,7 @@ struct FeedForwardRowsBackward {
     const uint64_t outer_from = of.outer_drops ? of.outer.place.now() : 0;
     const Tile all(weights.behind, 0);
     for (int64_t tile = team.index(); tile * kRows < of.rows; tile += of.blocks) {
-      team.sync();  // the weights are there, and the last tile was read
+      team.sync();  // the weights are loaded, and the last tile has been read
       for (int s = 0; s < kWarpShare<kWarps>; ++s) {
         const int place = 16 * warp_of(team, s);
         strip(tile * kRows + place, inner_from, outer_from, weights, Tile(weights.behind, place));
@@ -245,7 +245,7 @@ inline FeedForwardPart part_of(const FeedForwardSizes& sizes, const FeedForwardW
           DropoutFactors<float>(options.outer)};
 }
 
-/// False if these sizes are none of its.
+/// False if there are no kernels for these sizes.
 inline bool feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForwardWeights& weights,
                          const FeedForwardOptions& options, const FeedForwardResult& result) {
   if (result.hidden.defined() || !takes(sizes, {x, result.y})) return false;

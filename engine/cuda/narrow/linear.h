@@ -7,9 +7,9 @@
 
 namespace bochner::cuda::narrow {
 
-constexpr int kChunk = 32;  ///< columns of the output that a warp has at once
+constexpr int kChunk = 32;  ///< columns of the output that a warp processes at once
 
-/// O outputs. A block has 8 warps of 16 rows.
+/// For O outputs. A block has 8 warps of 16 rows.
 template <int O>
 struct LinearRows {
   static constexpr int kWarps = 8;
@@ -70,7 +70,7 @@ struct LinearRowsBackward {
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kRows = 16 * kWarps;
   static constexpr int kResident = 2;
-  static constexpr int kShare = O / 16 / kWarps;  ///< units of 16 outputs for each warp
+  static constexpr int kShare = O / 16 / kWarps;  ///< units of 16 outputs per warp
   static constexpr int kOutStride = O + kGap;
   static constexpr size_t kShared =
       sizeof(float) * kDim + sizeof(bfloat16) * (O * kStride + kRows * kStride + kRows * kOutStride);
@@ -109,7 +109,7 @@ struct LinearRowsBackward {
     }
     const uint64_t from = drops ? drop.place.now() : 0;
     for (int64_t tile = team.index(); tile * kRows < rows; tile += blocks) {
-      team.sync();  // the weights are there, and the last tile was read
+      team.sync();  // the weights are loaded, and the last tile has been read
       for (int s = 0; s < kWarpShare<kWarps>; ++s) {
         const int place = 16 * warp_of(team, s);
         strip(tile * kRows + place, from, gamma, weights, inputs + place * kStride, outputs + place * kOutStride);
@@ -179,7 +179,7 @@ inline bool takes(const LinearSizes& sizes, const LinearSpec& spec, std::initial
   return is_narrow(sizes.inputs, tensors) && !spec.relu;
 }
 
-/// False if these sizes are none of its.
+/// False if there are no kernels for these sizes.
 inline bool linear(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights, const Tensor& residual,
                    const LinearSpec& spec, const LinearResult& result) {
   if (!takes(sizes, spec, {x, residual, result.y})) return false;

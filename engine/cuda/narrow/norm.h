@@ -1,4 +1,4 @@
-// LayerNorm of bf16 rows of 64 numbers, sixteen of which a warp holds at once (narrow/rows.h).
+// LayerNorm of bf16 rows of 64 numbers, of which a warp holds sixteen at once (narrow/rows.h).
 #pragma once
 
 #include "engine/cuda/narrow/rows.h"
@@ -9,7 +9,7 @@ namespace bochner::cuda::narrow {
 
 #if defined(__CUDACC__)
 
-/// Sums of the columns of many matrices.
+/// Column sums over many matrices.
 struct ColumnSums {
   float v[kUnits][2];
 
@@ -72,7 +72,7 @@ struct NormRows {
   }
 };
 
-/// dx, and parts (warps, 2, 64): sums of g xhat and of g over the rows of a warp. dx may be where g is.
+/// dx, and parts (warps, 2, 64): sums of g xhat and of g over the rows of a warp. dx may overwrite g.
 struct NormRowsBackward {
   int64_t rows, warps;
   const bfloat16 *g, *x;
@@ -108,7 +108,7 @@ struct NormRowsBackward {
   }
 };
 
-/// False if these sizes are none of its.
+/// False if there are no kernels for these sizes.
 inline bool layer_norm(const Tensor& x, const NormWeights& weights, double eps, const NormResult& result) {
   if (!is_narrow(x.size(1), {x, result.y})) return false;
   const NormStatistics& to = result.statistics;

@@ -1,13 +1,13 @@
-// What the fused layers share where their input is 64 wide, in bf16, on tensor cores: a warp has 16 rows, and the
-// weights stay in shared memory. The products with so few columns are as fast as memory; a composition of them reads
-// and writes every intermediate, which takes several times as long.
+// Common to the fused layers with an input 64 wide, in bf16, on tensor cores: a warp has 16 rows, and the weights stay
+// in shared memory. Products with so few columns are as fast as memory; a composition of them reads and writes every
+// intermediate result, which takes several times as long.
 //
-// With xhat = (x - mean) rstd, or x without norm, n = xhat gamma + beta goes into a product with W, and e is the
-// gradient of that product. A block adds up D = e^T xhat and b = sum e over its rows; then, over all rows,
+// With xhat = (x - mean) rstd, or x without norm, n = xhat gamma + beta is multiplied by W, and e is the gradient of
+// that product. A block adds up D = e^T xhat and b = sum e over its rows; then, over all rows,
 //
 //   dW = D gamma + b beta^T,   dgamma_j = sum_o W_oj D_oj,   dbeta = b W
 //
-// so sums over rows are all products of tiles, and those of the norm cost nothing.
+// so sums over rows are all products of tiles, and those of the norm are free.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +30,13 @@ struct Norm {
 
 #if defined(__CUDACC__)
 
-/// Numbers first ... first + 15; those from `length` on repeat the last.
+/// Numbers first ... first + 15; numbers from `length` on repeat the last one.
 __device__ inline RowValues row_values(const float* x, int64_t first, int64_t length) {
   const int64_t row = first + static_cast<int>(threadIdx.x) % 32 / 4;
   return {{x[row < length ? row : length - 1], x[row + 8 < length ? row + 8 : length - 1]}};
 }
 
-/// The transpose of 16 rows and 16 columns in shared memory.
+/// The transpose of a 16 x 16 tile in shared memory.
 __device__ inline Left<1> read_transposed(const bfloat16* tile, int stride) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Left<1> result;
@@ -62,8 +62,8 @@ __device__ inline void transpose_words(uint32_t (&v)[4]) {
   exchange(v[1], v[3], 2);
 }
 
-/// The factors of 16 rows, `columns` apart; element (0, 0) has number `first`, a multiple of 8, and the stream stands
-/// at `from`. A lane draws the words of 8 columns, which four lanes need.
+/// The factors for 16 rows, `columns` apart; element (0, 0) has number `first`, a multiple of 8, and the stream is at
+/// `from`. A lane draws the words of 8 columns, which four lanes need.
 template <int N>
 __device__ Sum<N> dropout_factors(const DropoutFactors<float>& drop, uint64_t from, int64_t first, int64_t columns) {
   static_assert(N % 4 == 0);
@@ -121,7 +121,7 @@ Sum<N> dropout_factors(const DropoutFactors<float>& drop, uint64_t from, int64_t
 
 #endif
 
-/// Rows first ... of x (rows x 8 N, `stride` apart), as far as there are `rows`.
+/// Rows first ... of x (rows x 8 N, `stride` apart), as far as they are below `rows`.
 template <int N>
 BOCHNER_DEVICE void store_rows(Sum<N>& x, bfloat16* to, int64_t stride, int64_t first, int64_t rows) {
   if (first + 16 <= rows) return write_rows(x, to + first * stride, stride);
@@ -130,7 +130,7 @@ BOCHNER_DEVICE void store_rows(Sum<N>& x, bfloat16* to, int64_t stride, int64_t 
   });
 }
 
-/// The weights (rows x columns), rounded, into shared memory.
+/// Loads the weights (rows x columns), rounded, into shared memory.
 template <int rows, int columns, int threads, class Team>
 BOCHNER_DEVICE void load_weights(const Team& team, const float* from, bfloat16* to) {
   spread<rows * columns / 2, threads>(team, [&](int i) {
@@ -142,11 +142,11 @@ BOCHNER_DEVICE void load_numbers(const Team& team, const float* from, float* to,
   spread<count, threads>(team, [&](int i) { to[i] = from == nullptr ? otherwise : from[i]; });
 }
 
-/// x becomes xhat, by the statistics of its rows.
+/// Turns x into xhat, with the given statistics of its rows.
 BOCHNER_DEVICE inline void centre(Sum<kUnits>& x, RowValues mean, RowValues rstd) {
   x.zip([&](Place at, float& value) { value = (value - mean.at(at)) * rstd.at(at); });
 }
-/// The statistics.
+/// Computes the statistics.
 BOCHNER_DEVICE inline void measure(Sum<kUnits>& x, float eps, RowValues& mean, RowValues& rstd) {
   constexpr float kShare = 1.0f / kDim;
   const RowValues total = x.rows(Plus{});
@@ -162,7 +162,7 @@ BOCHNER_DEVICE inline Sum<kUnits> scaled(Sum<kUnits> xhat, const float* gamma, c
   return xhat;
 }
 
-/// dn becomes LayerNorm'(dn).
+/// Turns dn into LayerNorm'(dn).
 BOCHNER_DEVICE inline void norm_gradient(Sum<kUnits>& dn, Sum<kUnits> xhat, RowValues rstd, const float* gamma) {
   constexpr float kShare = 1.0f / kDim;
   dn.each([&](int, int column, float& value) { value *= gamma[column]; });
@@ -176,7 +176,7 @@ BOCHNER_DEVICE inline void norm_gradient(Sum<kUnits>& dn, Sum<kUnits> xhat, RowV
   dn.zip(through, xhat);
 }
 
-/// n of 16 rows of x, before it is rounded; behind a norm it writes their statistics.
+/// n for 16 rows of x, before it is rounded; with a norm, also writes their statistics.
 BOCHNER_DEVICE inline Sum<kUnits> normed_rows(const bfloat16* x, int64_t first, int64_t rows, const Norm& norm,
                                               float eps, const float* gamma, const float* beta, float* mean,
                                               float* rstd) {
@@ -196,7 +196,7 @@ BOCHNER_DEVICE inline Sum<kUnits> normed_rows(const bfloat16* x, int64_t first, 
   return scaled(xhat, gamma, beta);
 }
 
-/// y = dropout(product + bias) + residual, of 8 N columns of 16 rows of an output `stride` wide; element (0, 0) has
+/// y = dropout(product + bias) + residual, for 8 N columns of 16 rows of an output `stride` wide; element (0, 0) has
 /// number `element`. The residual may be null.
 template <int N>
 BOCHNER_DEVICE void finish_rows(Sum<N>& y, const float* bias, bool drops, const DropoutFactors<float>& drop,
@@ -211,7 +211,7 @@ BOCHNER_DEVICE void finish_rows(Sum<N>& y, const float* bias, bool drops, const 
   }
 }
 
-/// 16 rows, 0 where there are none.
+/// 16 rows, 0 where they do not exist.
 template <int N>
 BOCHNER_DEVICE Sum<N> stored_rows(const bfloat16* from, int64_t stride, int64_t first, int64_t rows) {
   Sum<N> x = widened(load_left<N / 2>(from, stride, first, rows));
@@ -220,7 +220,7 @@ BOCHNER_DEVICE Sum<N> stored_rows(const bfloat16* from, int64_t stride, int64_t 
   }
   return x;
 }
-/// dropout of these, as finish_rows() has it.
+/// Their dropout, as in finish_rows().
 template <int N>
 BOCHNER_DEVICE Sum<N> gradient_rows(const bfloat16* g, int64_t stride, int64_t first, int64_t rows, bool drops,
                                     const DropoutFactors<float>& drop, uint64_t from, int64_t element) {
@@ -231,8 +231,8 @@ BOCHNER_DEVICE Sum<N> gradient_rows(const bfloat16* g, int64_t stride, int64_t f
   return e;
 }
 
-/// c_r (16 x 8 N) += left_r^T right over `rows` rows of two tiles; left_r is 16 columns wide, 16 * step columns from
-/// the one before.
+/// c_r (16 x 8 N) += left_r^T right over `rows` rows of two tiles; left_r is 16 columns wide, 16 * step columns after
+/// the previous one.
 template <int rows, int R, int N>
 BOCHNER_DEVICE void add_outer(Sum<N> (&c)[R], const bfloat16* left, int left_stride, int step, const bfloat16* right,
                               int right_stride) {
@@ -259,8 +259,8 @@ BOCHNER_DEVICE inline void keep_columns(Sum<2>& c, float* to) {
   });
 }
 
-/// The gradients of a product's weights from sums = [D (outputs x inputs), b (outputs)], as above; a warp for each row
-/// of W, and, behind a norm, for each column. Null pointers are not written.
+/// The gradients of a product's weights from sums = [D (outputs x inputs), b (outputs)], as above; one warp per row of
+/// W and, with a norm, per column. Null pointers are not written.
 struct WeightGradients {
   int outputs, inputs;
   Norm norm;
@@ -295,14 +295,14 @@ struct WeightGradients {
   void launch() const { launch_warps(outputs + (norm.any() ? inputs : 0), *this); }
 };
 
-/// sums[i] = that of parts (blocks x entries) over the blocks.
+/// sums[i] = the sum of parts (blocks x entries) over the blocks.
 inline void add_parts(int64_t blocks, const Tensor& parts, const Tensor& sums) {
   launch_blocks<kStrip * kPieceGroups>(
       ceil_div(sums.size(), kStrip), kStrip * kPieceGroups * sizeof(float),
       AddPieces<1, float>{blocks, sums.size(), parts.data<float>(), {sums.data<float>()}});
 }
 
-/// Whether these are activations that the kernels read; undefined ones may be among them.
+/// Whether these are activations that the kernels can read; some may be undefined.
 inline bool is_narrow(int64_t inputs, std::initializer_list<Tensor> tensors) {
   if (inputs != kDim || !platform::has_bf16()) return false;
   return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& x) {

@@ -10,7 +10,7 @@
 
 namespace bochner::cuda {
 
-/// act(x) and act'(x). Where one of them is not used, it is not computed either.
+/// act(x) and act'(x). If one of them is not used, it is not computed either.
 template <class T>
 struct Activated {
   T value, slope;
@@ -23,7 +23,7 @@ struct IdentityActivation {
   }
 };
 
-/// 1 / x, to about 23 bits; without the care for numbers near the largest that __fdividef takes.
+/// 1 / x, to about 23 bits, without __fdividef's special treatment of numbers near the largest.
 BOCHNER_DEVICE inline float fast_inverse(float x) {
 #if defined(__CUDA_ARCH__)
   float y = 0;
@@ -35,7 +35,7 @@ BOCHNER_DEVICE inline float fast_inverse(float x) {
 }
 
 /// x Phi(x) for results stored in bf16: Phi(-|x|) = e^(-x^2 / 2) p(t) / 2 with t = 1 / (1 + 0.3275911 |x| / sqrt 2),
-/// whose error is at most 7.5e-8 (Abramowitz & Stegun, 1964, 7.1.26). One exponential serves value and slope.
+/// whose error is at most 7.5e-8 (Abramowitz & Stegun, 1964, 7.1.26). One exponential serves both value and slope.
 BOCHNER_DEVICE inline Activated<float> gelu_for_bf16(float x) {
   constexpr auto kInverseSqrt2 = static_cast<float>(std::numbers::sqrt2 / 2);
   const float bell = fast_exp2(x * x * static_cast<float>(-std::numbers::log2e / 2));

@@ -1,8 +1,9 @@
-// Sums over the rows of a matrix, column by column, in an order that follows from its sizes: first over the rows of a
-// piece, then over pieces.
+// Sums over the rows of a matrix, column by column, in an order that depends only on its size: first over the rows of a
+// piece, then over the pieces.
 //
-// What is summed is a term: term(row, column, sums) adds to sums[0 .. count) what V columns from `column` on give, V
-// being 4 where whole vectors can be moved (term.movable() says whether its pointers are aligned), otherwise 1.
+// What is summed is a term: term(row, column, sums) adds the contribution of the V columns from `column` on to sums[0
+// .. count), V being 4 if whole vectors can be moved (term.movable() says whether its pointers are aligned), otherwise
+// 1.
 #pragma once
 
 #include <algorithm>
@@ -14,21 +15,21 @@
 
 namespace bochner::cuda {
 
-/// A block's threads are kStrip vectors of columns by kStripRows rows.
+/// A block's threads form kStrip vectors of columns by kStripRows rows.
 inline constexpr int kStrip = 32;
 inline constexpr int kStripRows = 8;
 /// Threads that share the pieces of a column.
 inline constexpr int kPieceGroups = 32;
 
-/// Rows of a piece: enough pieces to keep a card busy, few enough that their sums are little beside the matrix.
+/// Rows per piece: enough pieces to keep a card busy, few enough that their sums are small next to the matrix.
 inline int64_t strip_rows_per_piece(int64_t rows, int64_t columns) {
   const int64_t strips = ceil_div(columns, kStrip);
   const int64_t pieces = std::max<int64_t>(1, 8192 / strips);
   return std::max<int64_t>(4 * kStripRows, ceil_div(rows, pieces));
 }
 
-/// A block for each strip of columns of each piece of rows: parts[piece][c][column] = sum over the rows of the piece of
-/// the term. Each column is added up in the same order whatever V is.
+/// One block per strip of columns of each piece of rows: parts[piece][c][column] = the sum of the term over the rows of
+/// the piece. Each column is added up in the same order whatever V is.
 template <int count, class T, int V, class Term>
 struct StripSums {
   static constexpr int kColumns = V * kStrip;
@@ -62,7 +63,7 @@ struct StripSums {
   }
 };
 
-/// to[c][column] = the sum of parts over pieces; a block for each kStrip of the count * columns entries.
+/// to[c][column] = the sum of parts over the pieces; one block per kStrip of the count * columns entries.
 template <int count, class T>
 struct AddPieces {
   int64_t pieces, columns;
@@ -91,14 +92,14 @@ struct AddPieces {
       T sum = 0;
       for (int group = 0; group < kPieceGroups; ++group) sum += shared[group * kStrip + place];
 #pragma unroll
-      for (int c = 0; c < count; ++c) {  // an index known to the compiler keeps the pointers in registers
+      for (int c = 0; c < count; ++c) {  // an index known at compile time keeps the pointers in registers
         if (entry / columns == c) to[c][entry % columns] = sum;
       }
     }
   }
 };
 
-/// to[c][column] = sum over rows of what the term adds to sums[c].
+/// to[c][column] = the sum over rows of what the term adds to sums[c].
 template <int count, class T, class Term>
 void strip_sums(int64_t rows, int64_t columns, const Term& term, T* const (&to)[count]) {
   if (columns == 0) return;
@@ -121,7 +122,7 @@ void strip_sums(int64_t rows, int64_t columns, const Term& term, T* const (&to)[
   launch_blocks<kStrip * kPieceGroups>(ceil_div(count * columns, kStrip), kStrip * kPieceGroups * sizeof(T), add);
 }
 
-/// The elements themselves.
+/// The elements themselves as terms.
 template <class S>
 struct ElementTerm {
   using T = ComputeType<S>;

@@ -10,7 +10,7 @@
 
 namespace bochner::cuda {
 
-/// n / d and n % d for 0 <= n < 2^31 by a product (Granlund and Montgomery, 1994).
+/// n / d and n % d for 0 <= n < 2^31 by a multiplication (Granlund and Montgomery, 1994).
 struct Divider {
   uint32_t divisor = 1, magic = 1, shift = 0;
 
@@ -24,7 +24,7 @@ struct Divider {
   }
 };
 
-/// n elements, moved at once where they are aligned.
+/// n elements, moved at once if they are aligned.
 template <class T, int n>
 struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) Vector {
   T at[n];
@@ -104,11 +104,11 @@ struct Strides {
   }
 };
 
-/// Whether an index of a strided loop stands for four elements, neighbours along its innermost axis.
+/// Whether an index of a strided loop stands for four elements that are neighbours along its innermost axis.
 template <int N>
 struct Fours {
   bool any = false;
-  bool moves[N] = {};  ///< whether they are neighbours in that operand, too; otherwise they are one element there
+  bool moves[N] = {};  ///< whether they are neighbours in that operand too; otherwise they are a single element there
 
   template <class T>
   BOCHNER_DEVICE Four<T> read(int operand, const T* at) const {
@@ -116,8 +116,8 @@ struct Fours {
   }
 };
 
-/// Makes four elements of a loop one where its innermost axis is whole fours, along which operand 0 is contiguous and
-/// each other one is contiguous or has one element. `bytes` are the operands' sizes.
+/// Turns four elements of a loop into one if its innermost axis consists of whole fours, along which operand 0 is
+/// contiguous and every other operand is contiguous or has one element. `bytes` are the operands' element sizes.
 template <int N>
 Fours<N> in_fours(Loop& loop, const size_t (&bytes)[N]) {
   const auto innermost = static_cast<size_t>(loop.rank - 1);
@@ -127,7 +127,7 @@ Fours<N> in_fours(Loop& loop, const size_t (&bytes)[N]) {
     fours.moves[i] = loop.strides[i][innermost] == 1;
     if (!fours.moves[i] && loop.strides[i][innermost] != 0) return {};
     if (!fours.moves[i]) continue;
-    if (bytes[i] > 8) return {};  // a thread moves 16 bytes or more as it is
+    if (bytes[i] > 8) return {};  // a thread already moves 16 bytes or more
     if (reinterpret_cast<uintptr_t>(loop.data[i]) % std::min<size_t>(4 * bytes[i], 16) != 0) return {};
     for (size_t axis = 0; axis < innermost; ++axis) {
       if (loop.strides[i][axis] % 4 != 0) return {};
@@ -177,7 +177,7 @@ bool is_linear(const Loop& loop) {
   return linear;
 }
 
-// r_i = f(a_i ...) for contiguous operands: thread t has elements 4t ... 4t + 3.
+// r_i = f(a_i ...) for contiguous operands: thread t handles elements 4t ... 4t + 3.
 
 template <class F, class R>
 struct Linear0 {
@@ -253,7 +253,7 @@ struct Linear3 {
   }
 };
 
-// The same for strided ones, an element or four to each thread.
+// The same for strided operands, with one or four elements per thread.
 
 template <class F, class R>
 struct Strided0 {
@@ -333,7 +333,7 @@ struct Strided3 {
   }
 };
 
-/// r = f(), f(a), f(a, b) or f(a, b, c); operands in the order of the loop.
+/// r = f(), f(a), f(a, b) or f(a, b, c); operands are in the order of the loop.
 template <class R, class F>
 void elementwise0(const Loop& loop, const F& f) {
   if (is_linear<1>(loop)) {

@@ -14,8 +14,8 @@
 
 namespace bochner::cuda {
 
-/// to = act(u + b) m [+ residual], V elements for each thread: 8, those of one block of random words, or 1; `first` is
-/// the number of the first element.
+/// to = act(u + b) m [+ residual], V elements per thread: 8, those of one block of random words, or 1; `first` is the
+/// number of the first element.
 template <class S, class Act, int V>
 struct Epilogue {
   using T = ComputeType<S>;
@@ -51,7 +51,7 @@ struct Epilogue {
   }
 };
 
-/// e = g m, or g step(y) scale if y is not null, and its column sums. It is written unless e is null.
+/// e = g m, or g step(y) scale if y is not null, and its column sums. e is written unless it is null.
 template <class S>
 struct Masked {
   using T = ComputeType<S>;
@@ -92,8 +92,8 @@ inline void multiply(const Tensor& a, bool transpose_a, const Tensor& b, bool tr
         c.size(1), 0, 1, 1, adds ? 1.0 : 0.0});
 }
 
-/// to = what Epilogue makes of u and `residual`, all of which have the same rows; `first` is the place of their first
-/// number in the tensor that dropout knows.
+/// to = the result of Epilogue for u and `residual`, all with the same rows; `first` is the index of their first number
+/// in the tensor that dropout sees.
 template <class S, class Act>
 void epilogue(Act act, const Dropout& drop, int64_t first, const Tensor& u, const Tensor& bias, const Tensor& residual,
               const Tensor& to) {

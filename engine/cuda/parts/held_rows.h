@@ -1,4 +1,4 @@
-// Rows that a warp holds in its registers, so that they are read only once. For rows of whole vectors that are not too
+// Rows that a warp holds in its registers, so that they are read only once: for rows of whole vectors that are not too
 // long.
 #pragma once
 
@@ -10,20 +10,20 @@
 
 namespace bochner::cuda {
 
-/// How many lanes of a warp one thread represents.
+/// The number of lanes of a warp that one thread represents.
 #if defined(__CUDACC__)
 inline constexpr int kLanesEach = 1;
 #else
 inline constexpr int kLanesEach = 32;
 #endif
 
-/// Elements of a vector of one warp.
+/// The elements of one vector of a warp.
 inline constexpr int kWarpVector = 128;
 
-/// K warp vectors of a row: each thread has K vectors of four elements, one in each warp vector.
+/// K warp vectors of a row: each thread has K vectors of four elements, one from each warp vector.
 template <class T, int K>
 struct HeldRow {
-  static constexpr int kVectors = K * kLanesEach;  ///< of a thread
+  static constexpr int kVectors = K * kLanesEach;  ///< per thread
   Four<T> at[kVectors];
 
   template <class Team>
@@ -58,7 +58,7 @@ struct HeldRow {
     each([&](int i, int j) { total += at[i].at[j]; });
     return team.sum(total);
   }
-  /// f(vector, element of it) for each element that this thread has.
+  /// f(vector, element of it) for each of this thread's elements.
   template <class F>
   BOCHNER_DEVICE static void each(const F& f) {
 #pragma unroll
@@ -69,15 +69,15 @@ struct HeldRow {
   }
 };
 
-/// Whether rows that begin there can be moved in vectors.
+/// Whether rows that begin at these addresses can be moved in vectors.
 struct Movable {
   bool yes;
   template <class S>
   Movable(const S* rows) : yes(aligned(rows)) {}  // NOLINT: a list of pointers is a list of these
 };
 
-/// Calls body(integral constant K) and returns true if rows of so many elements, computed in f32, can be held. f64
-/// cannot: nobody uses it for speed.
+/// Calls body(integral constant K) and returns true if rows with this many elements, computed in f32, can be held. f64
+/// cannot be held: nobody uses it for speed.
 template <class T, class Body>
 bool with_held_rows(int64_t columns, std::initializer_list<Movable> rows, const Body& body) {
   if constexpr (std::is_same_v<T, float>) {

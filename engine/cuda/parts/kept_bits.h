@@ -5,11 +5,11 @@
 
 namespace bochner::cuda {
 
-/// Draws them. The keys of all rounds are made by the host, as they are the same for all threads.
+/// Draws these bits. The host computes the keys of all rounds, as they are the same for all threads.
 struct KeptBits {
   StreamPlace place;
   bool active, keeps_some;
-  uint32_t least;  ///< a half word that is kept, in the upper half
+  uint32_t least;  ///< the least half word that is kept, in the upper half
   uint32_t keys[2 * kPhiloxRounds];
 
   explicit KeptBits(const Dropout& drop)
@@ -20,7 +20,7 @@ struct KeptBits {
     }
   }
 
-  /// philox_at(), of engine/philox.h.
+  /// philox_at() of engine/philox.h.
   BOCHNER_DEVICE PhiloxWords words(uint64_t block) const {
     PhiloxWords x{static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 0, 0};
 #pragma unroll
@@ -32,11 +32,11 @@ struct KeptBits {
     }
     return x;
   }
-  /// Where an element's half word is in the stream.
+  /// The position of an element's half word in the stream.
   BOCHNER_DEVICE uint64_t half(int64_t element) const { return 2 * place.now() + static_cast<uint64_t>(element); }
-  /// Bit i: whether the element of the half word begin + i is kept. A block has eight of them.
+  /// Bit i: whether the element with half word begin + i is kept. A block has eight half words.
   BOCHNER_DEVICE uint32_t operator()(uint64_t begin) const { return some<32>(begin); }
-  /// The same, where no more than the first `count` bits are wanted: 16 or 32.
+  /// The same if only the first `count` bits are wanted: 16 or 32.
   template <int count>
   BOCHNER_DEVICE uint32_t some(uint64_t begin) const {
     const auto skipped = static_cast<uint32_t>(begin % 8);

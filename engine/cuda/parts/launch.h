@@ -1,4 +1,4 @@
-// Kernels as function objects, and teams: the threads that work on one of their pieces.
+// Kernels as function objects, and teams: the threads that work together on one piece.
 //
 //   template <class T>
 //   struct RowSum {                          // y[row] = sum of row `row` of x
@@ -13,8 +13,8 @@
 //   };
 //   launch_rows(rows, columns, RowSum<T>{columns, x, y});      // a warp or a block for each row
 //
-// A team is a block, a warp, or, where the backend is emulated on the CPU, the one thread of a loop: so each kernel's
-// logic runs, and is tested, without a card. No result may depend on the number of threads of a team.
+// A team is a block, a warp or, if the backend is emulated on the CPU, the single thread of a loop: so the logic of
+// each kernel runs, and is tested, without a card. No result may depend on the number of threads in a team.
 #pragma once
 
 #include <cstdint>
@@ -113,7 +113,7 @@ class BlockTeam {
     __shared__ T parts[32];
     const int warps = static_cast<int>(blockDim.x) / 32;
     value = warp_reduce(value, op);
-    __syncthreads();  // all threads have read the parts of the last call
+    __syncthreads();  // all threads have read the parts of the previous call
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
     __syncthreads();
     T total = parts[0];
@@ -140,7 +140,7 @@ __global__ void run_warps(const F f, int64_t count) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
   if (i < count) f(WarpTeam(i));
 }
-/// How many blocks a multiprocessor must have registers for: F::kResident, where a kernel says so.
+/// For how many blocks a multiprocessor must have enough registers: F::kResident, if a kernel defines it.
 template <class F>
 constexpr int resident_blocks() {
   if constexpr (requires { F::kResident; }) {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(threads, resident_blocks<F>()) run_blocks(cons
   f(BlockTeam());
 }
 
-/// f(i) for i in [0, count), one thread for each.
+/// f(i) for i in [0, count), one thread each.
 template <class F>
 void launch_threads(int64_t count, const F& f) {
   constexpr int kThreads = 256;
@@ -162,13 +162,14 @@ void launch_threads(int64_t count, const F& f) {
     run_threads<<<static_cast<unsigned>(ceil_div(count, kThreads)), kThreads, 0, stream()>>>(f, count);
   }
 }
-/// f(team) with team.index() in [0, count), one warp for each.
+/// f(team) with team.index() in [0, count), one warp each.
 template <class F>
 void launch_warps(int64_t count, const F& f) {
   constexpr int kThreads = 128;
   if (count > 0) run_warps<<<static_cast<unsigned>(ceil_div(count, 4)), kThreads, 0, stream()>>>(f, count);
 }
-/// f(team) with team.index() in [0, count), a block of `threads` for each, with so many bytes of shared memory.
+/// f(team) with team.index() in [0, count), one block of `threads` each, with the given number of bytes of shared
+/// memory.
 template <int threads, class F>
 void launch_blocks(int64_t count, size_t shared, const F& f) {
   if (count == 0) return;
@@ -211,13 +212,13 @@ class HostTeam {
   void* shared_;
 };
 
-/// Runs the work of a device at once, or keeps it while a step is recorded.
+/// Runs the work of a device immediately, or keeps it while a step is recorded.
 template <class Work>
 void submit(const Work& work) {
 #if defined(BOCHNER_CUDA_EMULATED)
   platform::submit(work);
 #else
-  work();  // tests of tiles, in builds without an emulated device
+  work();  // for tests of tiles, in builds without an emulated device
 #endif
 }
 
@@ -242,7 +243,7 @@ void launch_blocks(int64_t count, size_t shared, const F& f) {
   BOCHNER_ASSERT(shared <= platform::shared_limit());
   submit([=] {
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      // A new block of exactly that size, full of NaN, so that a sanitizer or the result shows a wrong access.
+      // A new block of exactly that size, full of NaN, so that a sanitizer or the result reveals a wrong access.
       for (int64_t i = begin; i < end; ++i) {
         std::vector<uint64_t> memory(ceil_div(shared, 8), ~uint64_t{0});
         f(HostTeam(i, memory.data()));
@@ -253,7 +254,7 @@ void launch_blocks(int64_t count, size_t shared, const F& f) {
 
 #endif
 
-/// One row of `columns` elements to each team: warps for short rows, blocks for long ones. Without shared memory.
+/// One row of `columns` elements per team: warps for short rows, blocks for long ones. Without shared memory.
 template <class F>
 void launch_rows(int64_t rows, int64_t columns, const F& f) {
   if (columns <= 1024) {

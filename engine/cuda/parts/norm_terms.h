@@ -28,7 +28,7 @@ struct GradientTerms {
   }
 };
 
-/// sums: those of parts (warps, 2, columns).
+/// sums: the sums of parts (warps, 2, columns).
 template <class T>
 struct PartTerms {
   int64_t columns;

@@ -1,4 +1,4 @@
-// The input of kernels for tensor cores: tokens of each head, rounded to bf16, in tiles of 64.
+// The input of kernels for tensor cores: the tokens of each head, rounded to bf16, in tiles of 64.
 #pragma once
 
 #include "engine/cuda/parts/tile.h"
@@ -7,7 +7,7 @@
 
 namespace bochner::cuda {
 
-constexpr int kTile = 64;      // tokens, or frequencies, of a tile in shared memory
+constexpr int kTile = 64;      // tokens, or frequencies, per tile in shared memory
 constexpr int kPadding = 128;  // packed lengths are multiples of this
 constexpr int kGap = 8;        // after each row of a tile, so that rows begin in different banks
 constexpr float kLog2E = 1.44269504f;
@@ -19,7 +19,7 @@ struct Pack {
   int64_t heads, length, padded, dim;
   bool transposed;
   float factor;
-  const float* denominators;  ///< (jobs, length): x is divided by them, unless null; division by 0 gives 0
+  const float* denominators;  ///< (jobs, length): x is divided by these, unless null; division by 0 gives 0
   StoredTokens x;
   KeyMask mask;
   bfloat16* to;

@@ -1,8 +1,8 @@
 // Products of f32 matrices in shared memory without tensor cores: each thread has a patch of 8 rows of the product in
-// registers. For heads of 64 it reads 16 bytes for each 16 multiply-adds, so that shared memory keeps up.
+// registers. For heads of 64 it reads 16 bytes per 16 multiply-adds, so that shared memory keeps up.
 //
-// A tile's rows follow each other without gaps. Their fours of numbers are exchanged, differently in neighbouring rows
-// (patch_tile_place), so that threads which read a column of fours meet no bank twice.
+// The rows of a tile follow each other without gaps. Groups of four numbers within a row are permuted, differently in
+// neighbouring rows (patch_tile_place), so that threads that read a column of these groups have no bank conflicts.
 #pragma once
 
 #include "engine/cuda/parts/elementwise.h"
@@ -11,8 +11,8 @@ namespace bochner::cuda {
 
 constexpr int kPatch = 8;
 
-/// Which threads of a block this one stands for, as the emulated backend has one for all: s in [0, kThreadShare) is
-/// thread_of(team, s).
+/// Which threads of a block this one stands for, since the emulated backend has one for all: thread_of(team, s) for s
+/// in [0, kThreadShare).
 #if defined(__CUDACC__)
 template <int threads>
 inline constexpr int kThreadShare = 1;
@@ -29,7 +29,7 @@ int thread_of(const Team&, int s) {
 }
 #endif
 
-/// Where the four numbers from column 4 * four on of a row of a tile begin.
+/// Where the four numbers from column 4 * four on in a row of a tile begin.
 BOCHNER_DEVICE constexpr int four_place(int row, int four) { return 4 * (four ^ (row & 7)); }
 template <int columns>
 BOCHNER_DEVICE constexpr int patch_tile_place(int row, int column) {
@@ -37,14 +37,14 @@ BOCHNER_DEVICE constexpr int patch_tile_place(int row, int column) {
 }
 
 /// A warp has 32 rows, and a thread 8 of them: row, row + 4, ... Eight threads share each row. Two neighbouring lanes
-/// share their columns, and two at a distance of two their rows, so that half a warp reads at once.
+/// share their columns, and two lanes at distance two share their rows, so that half a warp reads at once.
 struct PatchPlace {
   int row, column;
   BOCHNER_DEVICE constexpr explicit PatchPlace(int thread)
       : row(thread / 32 * 32 + thread / 16 % 2 * 2 + thread % 2), column(thread / 2 % 8) {}
 };
 
-/// f(i, j, element) for what a thread has.
+/// f(i, j, element) for each of a thread's elements.
 template <int columns, class F>
 BOCHNER_DEVICE void each(float (&patch)[kPatch][columns], const F& f) {
 #pragma unroll
@@ -54,14 +54,14 @@ BOCHNER_DEVICE void each(float (&patch)[kPatch][columns], const F& f) {
   }
 }
 
-/// The four numbers from column 4 k of a tile with K columns, of each row 4 i below that at `place`.
+/// The four numbers from column 4 k on of a tile with K columns, in each row 4 i below the one at `place`.
 template <int K>
 BOCHNER_DEVICE void load_rows(Four<float> (&rows)[kPatch], const float* tile, int place, int k) {
 #pragma unroll
   for (int i = 0; i < kPatch; ++i) rows[i] = load<4>(tile + (place ^ (4 * k) ^ (16 * (i % 2))) + 4 * i * K);
 }
 
-/// c += a b^T for tiles with K columns: c[i][j] is that of row place.row + 4 i of a and row place.column + 8 j of b.
+/// c += a b^T for tiles with K columns: c[i][j] belongs to row place.row + 4 i of a and row place.column + 8 j of b.
 template <int K>
 BOCHNER_DEVICE void multiply_rows(float (&c)[kPatch][kPatch], const float* a, const float* b, PatchPlace place) {
   const int left_at = patch_tile_place<K>(place.row, 0);
@@ -82,8 +82,8 @@ BOCHNER_DEVICE void multiply_rows(float (&c)[kPatch][kPatch], const float* a, co
   }
 }
 
-/// c += a b for tiles a of K columns and b of K rows and `columns` columns: c[i][j] is that of row place.row + 4 i and
-/// column patch_column(place, j).
+/// c += a b for tiles a with K columns and b with K rows and `columns` columns: c[i][j] belongs to row place.row + 4 i
+/// and column patch_column(place, j).
 template <int K, int columns>
 BOCHNER_DEVICE void multiply_columns(float (&c)[kPatch][columns / 8], const float* a, const float* b,
                                      PatchPlace place) {
@@ -115,7 +115,7 @@ BOCHNER_DEVICE constexpr int patch_place(PatchPlace place, int i, int j) {
   return (patch_tile_place<64>(place.row, place.column) ^ (8 * j) ^ (16 * (i % 2))) + 4 * 64 * i;
 }
 
-/// x[s][i], a number of each thread for each of its rows, becomes that of the row.
+/// Reduces x[s][i], a number in each thread for each of its rows, to the number of the whole row.
 template <int threads, class F>
 BOCHNER_DEVICE void reduce_rows(float (&x)[kThreadShare<threads>][kPatch], const F& f) {
   for (int step = 2; step < 16; step *= 2) {
@@ -131,8 +131,9 @@ BOCHNER_DEVICE void reduce_rows(float (&x)[kThreadShare<threads>][kPatch], const
   }
 }
 
-/// Begins to copy rows where wanted(row), of `there` columns, to a tile; the rest of the tile becomes 0. It may be read
-/// after wait_for_copies() and a sync(). by_four: rows begin at multiples of 16 bytes, and `there` is a multiple of 4.
+/// Starts to copy the rows with wanted(row), of `there` columns, to a tile; the rest of the tile becomes 0. The tile
+/// may be read after wait_for_copies() and a sync(). by_four: rows begin at multiples of 16 bytes, and `there` is a
+/// multiple of 4.
 template <int threads, int rows, int columns, class Team, class Wanted>
 BOCHNER_DEVICE void begin_copy_tile(const Team& team, const float* from, int64_t stride, int there, bool by_four,
                                     float* tile, const Wanted& wanted) {

@@ -1,4 +1,4 @@
-// Random words on the device, a few for each thread.
+// Random words on the device, a few per thread.
 #pragma once
 
 #include "engine/cuda/parts/launch.h"
@@ -8,14 +8,14 @@
 
 namespace bochner::cuda {
 
-/// Where the words of a launch begin in a stream; each replay of a recorded step begins further on.
+/// Where the words of a launch begin in a stream; each replay of a recorded step starts further on.
 struct StreamPlace {
   uint64_t seed, offset;
   const uint64_t* shift;
 
   explicit StreamPlace(const Generator& place)
       : seed(place.seed()), offset(place.offset()), shift(StepGraph::shift(place)) {}
-  /// The place of a dropout, which may drop nothing.
+  /// The place of a dropout, which may be inactive.
   explicit StreamPlace(const Dropout& drop)
       : seed(drop.place.seed()),
         offset(drop.place.offset()),
@@ -23,7 +23,7 @@ struct StreamPlace {
   BOCHNER_DEVICE uint64_t now() const { return shift == nullptr ? offset : offset + *shift; }
 };
 
-/// Words of one stream, read in ascending order, so that each block of four is computed once.
+/// Words of one stream, read in ascending order, so that each block of four is computed only once.
 class WordReader {
  public:
   BOCHNER_DEVICE WordReader(uint64_t seed, uint64_t place)
@@ -45,7 +45,7 @@ class WordReader {
   PhiloxWords words_;
 };
 
-/// What a kernel needs of a dropout.
+/// What a kernel needs to know of a dropout.
 template <class T>
 struct DropoutFactors {
   StreamPlace place;
@@ -55,8 +55,8 @@ struct DropoutFactors {
   explicit DropoutFactors(const Dropout& drop)
       : place(drop), threshold(drop.threshold), scale(static_cast<T>(drop.scale())) {}
 
-  /// The factors, 0 or the scale, of `count` elements from `first` on, a multiple of count: 1, 2, 4 or 8. They need a
-  /// block of words, or two where the place in the stream, `from` = place.now(), splits it.
+  /// The factors, 0 or the scale, of `count` elements from `first` on, a multiple of count: 1, 2, 4 or 8. They need one
+  /// block of words, or two if the position in the stream, `from` = place.now(), splits it.
   template <int count>
   BOCHNER_DEVICE void read(uint64_t from, int64_t first, T (&factor)[count]) const {
     constexpr int kWords = (count + 1) / 2;
@@ -77,7 +77,8 @@ struct DropoutFactors {
       factor[i] = of_half(half);
     }
   }
-  /// The four words of eight elements, from a multiple of eight on; the lower half of a word is the first element's.
+  /// The four words for eight elements, starting at a multiple of eight; the lower half of a word is for the first
+  /// element.
   BOCHNER_DEVICE void words(uint64_t from, int64_t first, uint32_t (&words)[4]) const {
     const uint64_t begin = from + static_cast<uint64_t>(first) / 2;
     const auto lane = static_cast<uint32_t>(begin % 4);
@@ -104,7 +105,7 @@ struct DropoutFactors {
   }
 };
 
-/// Elements of one block of words.
+/// Elements per block of words.
 inline constexpr int kFactors = 8;
 
 }  // namespace bochner::cuda

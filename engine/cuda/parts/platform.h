@@ -11,10 +11,10 @@
 
 namespace bochner::cuda {
 
-/// The one error that a kernel can report: an index or label out of range. It is in device memory.
+/// The one kind of error that a kernel can report: an index or label out of range. It is in device memory.
 struct Fault {
   int32_t raised = 0;
-  const char* op = nullptr;  ///< a literal of the host, which kernels are handed
+  const char* op = nullptr;  ///< a literal of the host, passed to the kernels
   int64_t place = 0, value = 0, bound = 0;
 };
 
@@ -37,7 +37,7 @@ std::string describe();
 int current();
 void use(int index);
 
-/// Null if there is not enough.
+/// Null if there is not enough memory.
 void* allocate(size_t bytes);
 void release(void* pointer);
 struct Memory {
@@ -49,8 +49,8 @@ Memory memory();
 size_t shared_limit();
 /// Whether there are tensor cores that multiply bf16 (sm_80 and later).
 bool has_bf16();
-/// Whether the kernels may multiply by four warps together (parts/warp_group.h): they were built for sm_90a, and run
-/// there.
+/// Whether the kernels may let four warps multiply together (parts/warp_group.h): they were built for sm_90a, and run
+/// on it.
 bool has_warp_groups();
 
 /// In stream order; from and to are plain host memory. `upload` has read `from` when it returns; `download` waits.
@@ -64,7 +64,7 @@ void clear(void* to, size_t bytes);
 void set_bytes(void* to, unsigned char value, size_t bytes);
 /// Waits for the current device.
 void synchronize();
-/// An Error in the name of `op` if a launch or an earlier kernel failed.
+/// An Error in the name of `op` if a launch or an earlier kernel has failed.
 void check_launch(const char* op);
 
 /// Where kernels of the current device report faults.
@@ -74,12 +74,12 @@ Fault* fault();
 /// uploading and downloading are not allowed. One device at a time.
 void begin_recording();
 std::unique_ptr<Recording> end_recording();
-/// Ends a recording that failed, if there is one.
+/// Ends a failed recording, if there is one.
 void abandon_recording() noexcept;
 bool is_recording();
 
 #if defined(BOCHNER_CUDA_EMULATED)
-/// Runs the work of a device at once, or keeps it while recording.
+/// Runs the work of a device immediately, or keeps it while recording.
 void submit(std::function<void()> work);
 #endif
 

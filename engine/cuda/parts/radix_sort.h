@@ -1,7 +1,7 @@
-// A stable radix sort of 64-bit entries by some of their bits, from the lowest digit up. A pass is two kernels: how
-// many entries of each tile have each digit, then the move. A block has a tile, and each of its warps a stretch of it,
-// gone through in order; so equal digits keep their order, and the result and the number of passes depend on nothing
-// else.
+// A stable radix sort of 64-bit entries by some of their bits, from the lowest digit up. A pass is two kernels: the
+// first counts how many entries of each tile have each digit, the second moves the entries. A block has a tile, and
+// each of its warps a stretch of it, processed in order; so equal digits keep their order, and the result and the
+// number of passes depend on nothing else.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@ namespace bochner::cuda {
 
 inline constexpr int kDigits = 256;  ///< values of a digit
 inline constexpr int kStretches = 16;
-/// A tile is no smaller, which suffices for half of a large card's multiprocessors with 2^17 entries, and there are no
-/// more tiles, since each block reads the counts of all.
+/// The least size of a tile, with which 2^17 entries occupy half of a large card's multiprocessors. There are no more
+/// tiles, since each block reads the counts of all.
 inline constexpr int64_t kLeastTile = 2048;
 inline constexpr int64_t kMostTiles = 256;
 
 #if defined(__CUDACC__)
 inline constexpr int kLanes = 32;
-/// The lanes of a warp hold entries in order, where `there`: each gets counts[digit] plus the number of earlier ones
-/// with its digit, and is counted.
+/// The lanes of a warp hold entries in order, if `there`: each gets counts[digit] plus the number of earlier lanes with
+/// its digit, and is counted.
 __device__ inline uint32_t take_number(uint32_t* counts, uint32_t digit, bool there) {
   const uint32_t same = __match_any_sync(0xFFFFFFFFU, there ? digit : ~0U);
   const uint32_t earlier = same & ((1U << (threadIdx.x % 32)) - 1);
@@ -43,7 +43,7 @@ struct EntriesInMemory {
   BOCHNER_DEVICE uint64_t operator()(int64_t i) const { return entries[i]; }
 };
 
-/// A digit of entries that are read from `from`, and how they are cut.
+/// A digit of entries that are read from `from`, and how the entries are split.
 template <class From>
 struct RadixPass {
   From from;
@@ -53,10 +53,10 @@ struct RadixPass {
   BOCHNER_DEVICE uint32_t digit(uint64_t entry) const {
     return static_cast<uint32_t>(entry >> shift) & ((1U << bits) - 1);
   }
-  /// Goes through a tile: each(entry, its number), counted on from counts (kStretches, kDigits) in shared memory.
+  /// Goes through a tile: each(entry, its number), numbered on from counts (kStretches, kDigits) in shared memory.
   template <class Team, class Each>
   BOCHNER_DEVICE void walk(const Team& team, uint32_t* counts, const Each& each) const {
-    constexpr int kHeld = 4;  // reads under way at once
+    constexpr int kHeld = 4;  // reads in flight at once
     const int64_t stretch = tile / kStretches;
     const int lane = team.rank() % kLanes;
     for (int s = team.rank() / kLanes; s < kStretches; s += team.size() / kLanes) {
@@ -78,7 +78,7 @@ struct RadixPass {
       }
     }
   }
-  /// Leaves in counts how many entries of each stretch of the tile have each digit.
+  /// Stores in counts how many entries of each stretch of the tile have each digit.
   template <class Team>
   BOCHNER_DEVICE void count_stretches(const Team& team, uint32_t* counts) const {
     for (int i = team.rank(); i < kStretches * kDigits; i += team.size()) counts[i] = 0;
@@ -110,7 +110,7 @@ struct CountDigits {
 
 template <class From>
 struct MoveByDigit {
-  static constexpr int kGroups = 2;  ///< of tiles, whose counts are added up side by side
+  static constexpr int kGroups = 2;  ///< of tiles, whose counts are added up in parallel
   static constexpr int kRun = 16;    ///< digits
   static constexpr size_t kShared = (kStretches + 2 * kGroups + 1) * kDigits * sizeof(uint32_t);
 
@@ -161,7 +161,7 @@ struct MoveByDigit {
       uint32_t place = entries_with(before, d);
       for (int run = 0; run < d / kRun; ++run) place += runs[run];
       for (int other = d / kRun * kRun; other < d; ++other) place += entries_with(all, other);
-      for (int s = 0; s < kStretches; ++s) {  // counts become places
+      for (int s = 0; s < kStretches; ++s) {  // turn counts into positions
         const uint32_t n = counts[s * kDigits + d];
         counts[s * kDigits + d] = place;
         place += n;
@@ -178,7 +178,7 @@ struct MoveByDigit {
   }
 };
 
-/// The entries first(0) ... first(count - 1), fewer than 2^32, sorted by their `bits` bits from `shift` on.
+/// The entries first(0) ... first(count - 1), fewer than 2^32, sorted by `bits` of their bits from `shift` on.
 template <class First>
 Tensor sorted_entries(int64_t count, int shift, int bits, const First& first) {
   constexpr int kBits = 8;

@@ -1,6 +1,6 @@
-// Rows (or single elements) summed by bin, in the order of their places, without atomics. Terms are sorted by the row
-// of y to which they belong, so that each row has a run of them. A short run is summed at once. Of a long one each
-// piece of the sorted order is summed and kept aside, and then these parts are added in a fixed order.
+// Rows (or single elements) summed by bin, in the order of their positions, without atomics. Terms are sorted by the
+// row of y to which they belong, so that each row has a run of terms. A short run is summed at once. A long one is
+// split into pieces of the sorted order, which are summed and kept aside; then these parts are added in a fixed order.
 #pragma once
 
 #include <bit>
@@ -15,19 +15,19 @@ namespace bochner::cuda {
 struct BinSums {
   int64_t outer, bins, count, inner, width;
   int64_t outer_stride, count_stride, inner_stride;  ///< of the index
-  int64_t skipped;                                   ///< places with this bin add nothing; -1: none
+  int64_t skipped;                                   ///< positions with this bin add nothing; -1: none
   const int64_t* index;
   Fault* fault;
   const char* op;
 
-  /// Where one index serves all of `outer`, it is sorted once, and its order used as often.
+  /// If one index serves all of `outer`, it is sorted once, and its order is reused.
   int64_t repeats() const { return outer_stride == 0 && inner_stride == 0 ? outer : 1; }
-  /// Numbers of terms and of rows of y, `width` wide, in each repeat.
+  /// The number of terms and of rows of y, each `width` wide, in each repeat.
   int64_t terms() const { return outer / repeats() * count * (inner / width); }
   int64_t rows() const { return outer / repeats() * bins * (inner / width); }
 };
 
-/// Term i: its row of y (that after the last if it adds nothing), then i, in the lowest bits.
+/// Term i: its row of y (one past the last if it adds nothing), then i, in the lowest bits.
 struct MakeTerm {
   BinSums sums;
   int64_t columns, rows;
@@ -46,7 +46,8 @@ struct MakeTerm {
   }
 };
 
-/// start[row]: the first sorted term of the row, or of the rows after it; start[rows] is the end of those that count.
+/// start[row]: the first sorted term of the row, or of the rows after it; start[rows] is the end of the terms that
+/// count.
 struct FindStarts {
   int64_t terms;
   int shift;
@@ -67,7 +68,7 @@ struct FindStarts {
   }
 };
 
-/// n / size, by a product where all n are below 2^31.
+/// n / size, by a multiplication if all n are below 2^31.
 struct Quotient {
   int64_t size;
   bool quick;
@@ -80,22 +81,22 @@ struct Quotient {
   }
 };
 
-/// Sorted terms of a piece; no longer a run is summed by one thread.
+/// Sorted terms per piece; one thread sums no run longer than this.
 inline constexpr int64_t kRunPiece = 64;
 
 template <class T, int each>
 struct Runs {
   using Part = Vector<T, each>;  // neighbouring columns of a row
 
-  int64_t repeats, terms, rows, groups;  ///< groups of `each` columns to a row
+  int64_t repeats, terms, rows, groups;  ///< groups: groups of `each` columns per row
   int64_t pieces;
   int shift;
-  bool adds;  ///< else y is overwritten
+  bool adds;  ///< otherwise y is overwritten
   const uint64_t* sorted;
   const int64_t* start;
   const Part* source;
   Part* y;
-  Part* aside;  ///< (repeats, pieces, 2, groups): sums of the long run in which a piece begins, and ends
+  Part* aside;  ///< (repeats, pieces, 2, groups): sums of the long runs in which a piece begins and ends
 
   BOCHNER_DEVICE int64_t row_of(int64_t p) const { return static_cast<int64_t>(sorted[p] >> shift); }
   BOCHNER_DEVICE bool is_long(int64_t row) const { return start[row + 1] - start[row] > kRunPiece; }
@@ -107,9 +108,9 @@ struct Runs {
     if (adds) sum += to;
     to = sum;
   }
-  /// The sum of at(0) ... at(count - 1), in this order. Reads of a batch are under way together; near the end the last
-  /// is read again in the place of those that are not there, since the compiler would put reads with conditions in
-  /// line.
+  /// The sum of at(0) ... at(count - 1), in this order. The reads of a batch are in flight together; near the end, the
+  /// last element is read again in place of those that do not exist, since the compiler would serialise conditional
+  /// reads.
   template <class At>
   BOCHNER_DEVICE static Part sum_of(int count, const At& at) {
     constexpr int kAtOnce = 4;
@@ -137,9 +138,10 @@ struct Runs {
   }
 };
 
-/// Two threads for each group of columns of a piece, which keep the sums of long runs aside: of the one in which it
-/// begins, and of the one that begins in it. Then a thread for each group of columns of a row of y, which sums a short
-/// run; where there are more rows than terms, for each group of columns of a term, if it is the first of its run.
+/// Two threads per group of columns of a piece, which keep the sums of long runs aside: of the one in which the piece
+/// begins, and of the one that begins in it. Then one thread per group of columns of a row of y, which sums a short
+/// run; if there are more rows than terms, one per group of columns of a term instead, active if the term is the first
+/// of its run.
 template <class T, int each>
 struct SumRuns {
   Runs<T, each> runs;
@@ -186,8 +188,8 @@ struct SumRuns {
   }
 };
 
-/// A block for each kWide groups of columns (of all repeats) of kPieces pieces adds the parts of the long runs that
-/// begin there: first runs of few parts, a warp for each, then the others, all warps for each.
+/// One block per kWide groups of columns (of all repeats) of kPieces pieces. It adds the parts of the long runs that
+/// begin there: first runs of few parts, with one warp each, then the others, with all warps for each.
 template <class T, int each>
 struct JoinRuns {
   using Part = Vector<T, each>;  // neighbouring columns of a row
@@ -229,7 +231,7 @@ struct JoinRuns {
       team.sync();
     }
   }
-  /// The row of the long run that begins in a piece, and in how many pieces it has parts; 0 if none begins.
+  /// The row of the long run that begins in a piece, and the number of pieces in which it has parts; 0 if none begins.
   BOCHNER_DEVICE void find(int64_t piece, int64_t& row, int64_t& parts) const {
     const int64_t begin = piece * kRunPiece;
     const int64_t end = begin + kRunPiece;
@@ -239,7 +241,7 @@ struct JoinRuns {
     row = runs.row_of(end - 1);
     if (runs.start[row] >= begin && runs.is_long(row)) parts = (runs.start[row + 1] - 1) / kRunPiece - piece + 1;
   }
-  /// The sum of part `from` and each `step`-th after it of the run that begins in `piece`.
+  /// The sum of part `from` and every `step`-th part after it, of the run that begins in `piece`.
   BOCHNER_DEVICE Part sum(int64_t piece, int64_t column, int from, int step, int64_t parts) const {
     const int64_t repeat = column / runs.groups;
     const Part* aside = runs.aside_of(repeat, piece, column - repeat * runs.groups);
@@ -260,7 +262,7 @@ void sum_runs(const BinSums& sums, const Tensor& sorted, int shift, const Tensor
   using Part = Vector<T, each>;  // neighbouring columns of a row
   const int64_t repeats = sums.repeats();
   const int64_t terms = sums.terms();
-  const int64_t pieces = terms > kRunPiece ? ceil_div(terms, kRunPiece) : 0;  // else no run is long
+  const int64_t pieces = terms > kRunPiece ? ceil_div(terms, kRunPiece) : 0;  // otherwise no run is long
   const int64_t groups = sums.width / each;
   const Tensor aside = Tensor::empty({repeats * pieces * 2 * sums.width}, dtype_of<T>, sorted.device());
   const Runs<T, each> runs{repeats,

@@ -1,5 +1,5 @@
 // Bitonic sort (Batcher, 1968) of rows of entries in device memory: a fixed network, so the result and the time depend
-// on the sizes alone.
+// only on the sizes.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace bochner::cuda {
 
-/// Entries that a block sorts in shared memory.
+/// The number of entries that a block sorts in shared memory.
 inline constexpr int64_t kSortedInBlock = 2048;
 
 template <class Entry>
@@ -21,8 +21,8 @@ BOCHNER_DEVICE inline void exchange(Entry* x, int64_t i, int64_t j, bool ascendi
   }
 }
 
-/// Steps of the network within pieces of kSortedInBlock entries: all with k in [first_k, last_k], for each the
-/// distances below the piece's size.
+/// Steps of the network within pieces of kSortedInBlock entries: all with k in [first_k, last_k], each with the
+/// distances below the size of a piece.
 template <class Entry>
 struct SortWithinBlocks {
   int64_t padded, total, first_k, last_k;
@@ -59,7 +59,7 @@ struct SortStep {
   }
 };
 
-/// Sorts each of `rows` rows of `padded` entries, a power of two, ascending.
+/// Sorts each of `rows` rows of `padded` entries, a power of two, in ascending order.
 template <class Entry>
 void sort_rows_of_entries(int64_t rows, int64_t padded, Entry* entries) {
   const int64_t total = rows * padded;

@@ -24,8 +24,8 @@ struct Tokens {
   BOCHNER_DEVICE T* head(int64_t b, int64_t h) const { return data + b * batch_stride + h * head_stride; }
 };
 
-/// Tokens that are f32 or bf16 in memory, which is known only when a kernel runs, and f32 in computation: for kernels
-/// that read them once and write them once.
+/// Tokens that are f32 or bf16 in memory, which is known only at run time, and f32 in computations: for kernels that
+/// read and write them once.
 struct StoredTokens {
   void* data;
   bool is_bf16;
@@ -40,7 +40,7 @@ struct StoredTokens {
     BOCHNER_ASSERT(compute_dtype(x.dtype()) == DType::f32);
   }
 
-  /// Those of one (batch, head).
+  /// The tokens of one (batch, head).
   struct Head {
     void* data;
     bool is_bf16;
@@ -79,7 +79,8 @@ struct KeyMask {
   }
 };
 
-/// The row stride of a tile with so many columns: odd, so that columns too are read without bank conflicts.
+/// The row stride of a tile with the given number of columns: odd, so that columns are also read without bank
+/// conflicts.
 BOCHNER_DEVICE constexpr int tile_stride(int columns) { return columns | 1; }
 
 /// tile (rows x columns) = factor * rows `first` ... of x where wanted(row), else 0.
@@ -111,7 +112,8 @@ BOCHNER_DEVICE Matrix<T> transposed(const T* tile, int columns) {
 }
 
 /// C (m x n, rows ldc apart) = A B, or C += A B. Each thread computes patches of 4 x 4, with rows a quarter of m apart
-/// and columns a quarter of n, so that neighbours read neighbouring elements. Synchronise the team before and after.
+/// and columns a quarter of n apart, so that neighbours read neighbouring elements. Synchronise the team before and
+/// after.
 template <bool adds, class T, class Team>
 BOCHNER_DEVICE void multiply(const Team& team, int m, int n, int k, Matrix<T> a, Matrix<T> b, T* c, int ldc) {
   const int row_step = ceil_div(m, 4);
@@ -123,7 +125,7 @@ BOCHNER_DEVICE void multiply(const Team& team, int m, int n, int k, Matrix<T> a,
     const T* columns[4];
     T sum[4][4] = {};
 #pragma unroll
-    for (int r = 0; r < 4; ++r) {  // rows beyond the last repeat it; they are not stored
+    for (int r = 0; r < 4; ++r) {  // rows beyond the last repeat it and are not stored
       const int i = first_row + r * row_step;
       const int j = first_column + r * column_step;
       rows[r] = a.data + (i < m ? i : m - 1) * a.row;

@@ -1,6 +1,6 @@
-// Matrix products of four warps together (wgmma, which Hopper's tensor cores are made for): the left factor and the
-// sums are in registers, 16 rows with each warp, as in warp_tile.h; the right one is a tile in shared memory, which all
-// four read. Products run beside what follows, in the order in which they are begun:
+// Matrix products of four warps together (wgmma, for which Hopper's tensor cores are made): the left factor and the
+// sums are in registers, 16 rows per warp, as in warp_tile.h; the right factor is a tile in shared memory, which all
+// four read. Products run alongside what follows, in the order in which they are started:
 //
 //   before_products(s, o);                       // registers that products read or write were written
 //   begin_rows_product<true>(s, q, keys);        // s = q keys^T, keys a tile of 64 x D
@@ -8,11 +8,11 @@
 //   end_products();                              // what was begun since the last end_products() is a group
 //   wait_for_products<0>(s, o);                  // until at most 0 groups are unfinished; s and o may be read
 //
-// All four warps must begin the same products. ptxas says so (C7510 to C7515) where it lets each product wait for the
-// one before: if registers are too few, or if it cannot see that sums are not touched before a wait. A tile has rows of
-// D numbers, 32 or 64, whose eights are permuted so that no banks conflict, as NVIDIA's PTX manual describes under
-// "Asynchronous warpgroup-level matrix shared memory layout", swizzling mode 128 bytes (or 64). The emulated products
-// read a tile through the same descriptor.
+// All four warps must begin the same products. ptxas warns (C7510 to C7515) when it makes each product wait for the
+// previous one: if registers are too few, or if it cannot see that sums are not touched before a wait. A tile has rows
+// of D numbers, 32 or 64, whose groups of eight are permuted so that there are no bank conflicts, as NVIDIA's PTX
+// manual describes under "Asynchronous warpgroup-level matrix shared memory layout", swizzling mode 128 bytes (or 64).
+// The emulated products read a tile through the same descriptor.
 #pragma once
 
 #include "engine/cuda/parts/warp_matrix.h"
@@ -23,7 +23,7 @@ constexpr int kGroupWarps = 4;
 constexpr int kGroupRows = 16 * kGroupWarps;
 static_assert(sizeof(bfloat16) == 2);
 
-/// Where an element of a tile is, counted in elements.
+/// The position of an element of a tile, counted in elements.
 template <int D>
 BOCHNER_DEVICE constexpr int tile_place(int row, int column) {
   static_assert(D == 32 || D == 64);
@@ -31,8 +31,8 @@ BOCHNER_DEVICE constexpr int tile_place(int row, int column) {
   return (bytes ^ (bytes >> 7 & (D / 8 - 1)) << 4) / 2;
 }
 
-/// How the tensor cores find the elements of a tile: its descriptor is `where`, and kTileShape above it. Eight rows
-/// come after eight others; which of the two strides of the manual that is depends on whether the tile is transposed.
+/// How the tensor cores find the elements of a tile: its descriptor is `where`, with kTileShape above it. Groups of
+/// eight rows follow one another; which of the manual's two strides that is depends on whether the tile is transposed.
 template <int D>
 inline constexpr uint32_t kEightRows = 8 * 2 * D / 16;
 template <int D>
@@ -91,12 +91,12 @@ class GroupTile {
   __device__ explicit GroupTile(const bfloat16* begin)
       : where_(tile_where<D>(static_cast<uint32_t>(__cvta_generic_to_shared(begin)))) {}
   __device__ bool exists() const { return where_ != 0; }
-  /// This, or, if it is none, another.
+  /// This one or, if it is none, another.
   __device__ GroupTile or_else(GroupTile other) const {
     other.where_ = exists() ? where_ : other.where_;
     return other;
   }
-  /// The tile that begins after so many rows, a multiple of 16.
+  /// The tile that begins this many rows later, a multiple of 16.
   __device__ GroupTile after(int rows) const {
     GroupTile tile;
     tile.where_ = where_ + static_cast<uint32_t>(rows) / 16 * kRowStep<D>;
@@ -114,7 +114,7 @@ class GroupTile {
   uint32_t where_ = 0;
 };
 
-/// Neither reads nor writes of x pass this point.
+/// Neither reads nor writes of x are moved past this point.
 template <int N>
 __device__ void hold(Sum<N>& x) {
 #pragma unroll
@@ -156,9 +156,9 @@ __device__ void begin_columns_product(Sum<D / 8>& c, const Left<K>& a, GroupTile
   for (int k = 0; k < K; ++k) begin_step<true, false>(c, a.v[k], tile.rows_from(k));
 }
 
-/// Groups that share a multiprocessor begin their products one group after another, so that they do not all wait for
-/// the tensor cores and then all compute: take() waits until the group before has called pass(). Each group calls both
-/// equally often, with no sync() between them; end() comes last.
+/// Groups that share a multiprocessor start their products one group after another, so that they do not all wait for
+/// the tensor cores and then all compute: take() waits until the previous group has called pass(). Every group calls
+/// both equally often, with no sync() between them; end() comes last.
 template <int groups>
 class Turn {
  public:
@@ -174,12 +174,12 @@ class Turn {
   }
 
  private:
-  static constexpr int kBoth = 2 * 32 * kGroupWarps;  ///< threads: those that wait, and those before them
+  static constexpr int kBoth = 2 * 32 * kGroupWarps;  ///< threads: those that wait, and those of the previous group
   int group_;
 };
 
-/// All groups of a block meet: wait() until each has called announce() as often as this one, which it may do long
-/// before. A group announces itself again after every other has waited, which those that take turns have.
+/// All groups of a block meet: wait() returns once each group has called announce() as often as this one, possibly long
+/// before. A group announces itself again only after every other has waited, which holds for groups that take turns.
 template <int groups>
 class Meeting {
  public:
@@ -198,7 +198,7 @@ class Meeting {
   int group_;
 };
 
-/// The shared memory of a block, aligned as tiles must be.
+/// The shared memory of a block, aligned as tiles require.
 template <class Team>
 __device__ bfloat16* tile_memory(const Team&) {
   extern __shared__ __align__(1024) unsigned char bochner_tiles[];
@@ -215,7 +215,7 @@ class GroupTile {
   bool exists() const { return begin_ != nullptr; }
   GroupTile or_else(GroupTile other) const { return exists() ? *this : other; }
   GroupTile after(int rows) const { return GroupTile(begin_ + rows * D); }
-  /// A number as the tensor cores find it: of eight rows, a row among them, and a column.
+  /// A number as the tensor cores find it: given a group of eight rows, a row within it, and a column.
   float at(uint32_t where, int eight, int row, int column) const {
     const uint32_t begin = (where & 0x3FFF) << 4;
     const uint32_t stride = (kTileShape<D> & 0x3FFF) << 4;
@@ -281,8 +281,8 @@ bfloat16* tile_memory(const Team& team) {
 
 #endif
 
-/// A tile = `rows` rows from rows `stride` apart, or 0 for those that are not wanted(row), which are not read. Goes on
-/// beside what follows: products may read it after wait_for_tiles() and a meeting.
+/// A tile = `rows` rows from rows `stride` apart, or 0 for those that are not wanted(row), which are not read. Runs
+/// alongside what follows: products may read the tile after wait_for_tiles() and a meeting.
 template <int threads, int rows, int D, class Team, class Wanted>
 BOCHNER_DEVICE void begin_copy_tile(const Team& team, const bfloat16* from, int64_t stride, bfloat16* tile,
                                     const Wanted& wanted) {
@@ -294,7 +294,7 @@ BOCHNER_DEVICE void begin_copy_tile(const Team& team, const bfloat16* from, int6
     begin_sixteen(there ? from + row * stride + column : from, tile + tile_place<D>(row, column), there);
   });
 }
-/// Until all copies that this thread began are done, and seen by products.
+/// Waits until all copies that this thread started are done and visible to products.
 BOCHNER_DEVICE inline void wait_for_tiles() {
   wait_for_copies();
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)

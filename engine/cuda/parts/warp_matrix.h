@@ -1,5 +1,5 @@
-// More about the matrices of warp_tile.h, for warps with several groups of 16 rows, which read a factor in shared
-// memory once for all of them, by ldmatrix. Like there, only this file knows which lane has which element.
+// More operations on the matrices of warp_tile.h, for warps with several groups of 16 rows, which read a factor in
+// shared memory once for all of them, by ldmatrix. As there, only this file knows which lane has which element.
 //
 //   Left<4> x[2];  Sum<2> u[2];                      // two groups: 32 x 64 and 32 x 16
 //   multiply_rows(u, x, omega, stride);              // u += x omega^T, omega (16 x 64) in shared memory
@@ -13,7 +13,7 @@ namespace bochner::cuda {
 
 #if defined(__CUDACC__)
 
-/// Four 8 x 8 blocks, at the places of lanes 0 ... 7, 8 ... 15 and so on; each transposed or none.
+/// Four 8 x 8 blocks, at the positions given by lanes 0 ... 7, 8 ... 15 and so on; all of them transposed or none.
 template <bool transposed>
 __device__ void load_blocks([[maybe_unused]] uint32_t (&v)[4], [[maybe_unused]] const bfloat16* row) {
 #if __CUDA_ARCH__ >= 800
@@ -84,7 +84,7 @@ __device__ void multiply_columns_of(Sum<N>* c, const Left<K>* a, const bfloat16*
   }
 }
 
-/// Rows first ... first + 15 of x; those from `length` on repeat the last.
+/// Rows first ... first + 15 of x; rows from `length` on repeat the last one.
 template <int K>
 __device__ Left<K> load_left(const bfloat16* x, int64_t stride, int64_t first, int64_t length) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -137,7 +137,7 @@ __device__ Left<K> rounded(Sum<2 * K>& x) {
   return result;
 }
 
-/// What the lanes have each gathered through RowValues::at, reduced by f.
+/// Reduces by f what each lane has gathered through RowValues::at.
 template <class F>
 __device__ RowValues joined(RowValues x, const F& f) {
 #pragma unroll
@@ -160,8 +160,8 @@ __device__ void put_rows(const Sum<N>& x, bfloat16* tile, int stride) {
   }
 }
 
-/// The same in global memory: neighbouring lanes bring a row's words together, so that each of them writes whole
-/// sectors. Rows are aligned to 8 bytes.
+/// The same in global memory: neighbouring lanes gather a row's words, so that each of them writes whole sectors. Rows
+/// are aligned to 8 bytes.
 template <int N>
 __device__ void write_rows(const Sum<N>& x, bfloat16* to, int64_t stride) {
   static_assert(N % 2 == 0);
@@ -272,7 +272,7 @@ template <int R, int N, int K>
 BOCHNER_DEVICE void multiply_columns(Sum<N> (&c)[R], const Left<K> (&a)[R], const bfloat16* b, int stride) {
   multiply_columns_of<R>(c, a, b, stride);
 }
-/// The same for one group.
+/// The same for a single group.
 template <int N, int K>
 BOCHNER_DEVICE void multiply_rows(Sum<N>& c, const Left<K>& a, const bfloat16* b, int stride) {
   multiply_rows_of<1>(&c, &a, b, stride);
@@ -282,7 +282,7 @@ BOCHNER_DEVICE void multiply_columns(Sum<N>& c, const Left<K>& a, const bfloat16
   multiply_columns_of<1>(&c, &a, b, stride);
 }
 
-/// a_i . b_i of each row.
+/// a_i . b_i for each row.
 template <int K>
 BOCHNER_DEVICE RowValues dots(const Left<K>& a, const Left<K>& b) {
   Sum<2 * K> x = widened(a);
@@ -292,7 +292,7 @@ BOCHNER_DEVICE RowValues dots(const Left<K>& a, const Left<K>& b) {
   return joined(sum, Plus{});
 }
 
-/// Two numbers, rounded, to a place aligned to 4.
+/// Stores two numbers, rounded, at a position aligned to 4.
 BOCHNER_DEVICE inline void store_pair(bfloat16* to, float first, float second) {
 #if defined(__CUDACC__)
   *reinterpret_cast<uint32_t*>(to) = packed(first, second);
@@ -302,14 +302,14 @@ BOCHNER_DEVICE inline void store_pair(bfloat16* to, float first, float second) {
 #endif
 }
 
-/// Brings the lanes of a warp together: matrices are the whole warp's.
+/// Synchronises the lanes of a warp: matrices belong to the whole warp.
 BOCHNER_DEVICE inline void join_lanes() {
 #if defined(__CUDACC__)
   __syncwarp();
 #endif
 }
 
-/// f(i) for i in [0, count), among the `threads` threads of a block.
+/// f(i) for i in [0, count), spread over the `threads` threads of a block.
 template <int count, int threads, class Team, class F>
 BOCHNER_DEVICE void spread(const Team& team, const F& f) {
 #if defined(__CUDACC__)
@@ -323,7 +323,7 @@ BOCHNER_DEVICE void spread(const Team& team, const F& f) {
 #endif
 }
 
-/// f(row, column) for each eight columns of a tile of `rows` x D, as spread() does.
+/// f(row, column) for every eight columns of a tile of `rows` x D, as spread() does.
 template <int D, int rows, int threads, class Team, class F>
 BOCHNER_DEVICE void spread_tile(const Team& team, const F& f) {
   constexpr int kEach = D / 8;
@@ -339,8 +339,8 @@ BOCHNER_DEVICE void spread_tile(const Team& team, const F& f) {
 #endif
 }
 
-/// 16 bytes into shared memory beside what follows, zeros where not `there`: may be read after wait_for_copies() and a
-/// sync().
+/// Copies 16 bytes into shared memory alongside what follows, zeros if not `there`: they may be read after
+/// wait_for_copies() and a sync().
 template <class T>
 BOCHNER_DEVICE void begin_sixteen(const T* from, T* to, bool there = true) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -370,7 +370,7 @@ BOCHNER_DEVICE void begin_tile(const Team& team, const bfloat16* from, int64_t s
 #endif
 }
 
-/// `count` numbers, a multiple of 4, both places aligned to 16.
+/// `count` numbers, a multiple of 4, with both addresses aligned to 16.
 template <int count, int threads, class Team>
 BOCHNER_DEVICE void begin_numbers(const Team& team, const float* from, float* to) {
   spread<count / 4, threads>(team, [&](int i) { begin_sixteen(from + 4 * i, to + 4 * i); });

@@ -1,7 +1,8 @@
-// What softmax attention needs beside warp_matrix.h of the two strips of 16 rows that a warp has: a product of two
+// What softmax attention needs besides warp_matrix.h for the two strips of 16 rows that a warp has: a product of two
 // factors in shared memory, sums of rows, dropout's bits, and copies of rows that may be missing.
 //
-// Rows in shared memory begin at multiples of 16 bytes; if their stride is an odd number of those, no banks conflict.
+// Rows in shared memory begin at multiples of 16 bytes; if their stride is an odd number of these, there are no bank
+// conflicts.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +42,7 @@ __device__ void multiply_rows(Sum<N> (&c)[kStrips], const bfloat16* a, const bfl
   }
 }
 
-/// Sums of the elements of each row that this lane has; total_of_lanes() makes them whole.
+/// Sums of this lane's elements in each row; total_of_lanes() completes them.
 template <int N>
 __device__ RowValues sums_of_lane(const Sum<N>& x) {
   RowValues result{{0, 0}};
@@ -60,7 +61,7 @@ __device__ inline RowValues total_of_lanes(RowValues x) {
   }
   return x;
 }
-/// Whether a number of some lane of the warp exceeds the limit, or is NaN.
+/// Whether any lane of the warp has a number that exceeds the limit or is NaN.
 template <int R>
 __device__ bool any_above(const RowValues (&x)[R], float limit) {
   bool within = true;
@@ -69,7 +70,7 @@ __device__ bool any_above(const RowValues (&x)[R], float limit) {
   return !__all_sync(0xFFFFFFFFU, within);
 }
 
-/// f(element, the number of its column, of 8 N in shared memory at a place aligned to 8)
+/// f(element, the number of its column), with 8 N numbers in shared memory at an address aligned to 8
 template <int N, class F>
 __device__ void each_of_column(Sum<N>& x, const float* columns, const F& f) {
   const auto* const pairs = reinterpret_cast<const float2*>(columns) + threadIdx.x % 4;
@@ -106,7 +107,7 @@ __device__ void put_rows(const StoredTokens::Head& to, int64_t first, int64_t co
   }
 }
 
-/// 32 words for a warp, one made by each lane.
+/// 32 words for a warp, one computed by each lane.
 struct Words {
   uint32_t own;
 
@@ -115,7 +116,7 @@ struct Words {
     return {f(static_cast<int>(threadIdx.x) % 32)};
   }
 };
-/// f(element, whether its bit is set): row i has word i, and column j its bit j.
+/// f(element, whether its bit is set): row i has word i, and column j has bit j of it.
 template <class F>
 __device__ void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -132,7 +133,7 @@ __device__ void each_with_bit(Sum<4> (&x)[kStrips], const Words& words, const F&
     }
   }
 }
-/// The same for one strip of 64 columns, the first 32 of which have words 0 ... 15.
+/// The same for one strip of 64 columns, whose first 32 columns have words 0 ... 15.
 template <class F>
 __device__ void each_with_bit(Sum<8>& x, const Words& words, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -149,7 +150,7 @@ __device__ void each_with_bit(Sum<8>& x, const Words& words, const F& f) {
     }
   }
 }
-/// The same, where column j has word j % 32, and row i its bit i, or, from column 32 on, bit 16 + i.
+/// The same, where column j has word j % 32, and row i has bit i of it or, from column 32 on, bit 16 + i.
 template <class F>
 __device__ void each_with_column_bit(Sum<8>& x, const Words& words, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -166,7 +167,7 @@ __device__ void each_with_column_bit(Sum<8>& x, const Words& words, const F& f) 
     }
   }
 }
-/// f(column, element of x, of y, whether their bit is set): column j has word j, and row i its bit i.
+/// f(column, element of x, of y, whether their bit is set): column j has word j, and row i has bit i of it.
 template <class F>
 __device__ void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& words, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -270,8 +271,8 @@ void each_with_bit(Sum<4> (&x)[kStrips], Sum<4> (&y)[kStrips], const Words& word
 #endif
 
 /// to (rows x columns, to_stride apart) = `rows` rows, or 0 for those that are not wanted(row), which are not read.
-/// Goes on beside what follows: `to` may be read after wait_for_copies() and a sync(). A row is contiguous and begins
-/// at a multiple of 16 bytes, in both places; `threads` are those of the block.
+/// Runs alongside what follows: `to` may be read after wait_for_copies() and a sync(). A row is contiguous and begins
+/// at a multiple of 16 bytes, on both sides; `threads` is the number of threads of the block.
 template <int threads, int rows, int columns, class Team, class Wanted>
 BOCHNER_DEVICE void begin_copy_rows(const Team& team, const bfloat16* from, int64_t from_stride, bfloat16* to,
                                     int to_stride, const Wanted& wanted) {
@@ -301,7 +302,7 @@ BOCHNER_DEVICE void begin_copy_rows(const Team& team, const bfloat16* from, int6
 #endif
 }
 
-/// The same for `count` numbers of f32, of which at most `there` exist.
+/// The same for `count` numbers in f32, of which at most `there` exist.
 template <int threads, int count, class Team>
 BOCHNER_DEVICE void begin_copy_floats(const Team& team, const float* from, int there, float* to) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -1,6 +1,6 @@
-// Matrix products of bf16 factors on tensor cores, 16 rows to a warp, with sums in f32. What a warp holds is one matrix
-// to its users; only this file knows which lane has which element. On the emulated backend one thread has the whole
-// matrix, so that kernels written in these terms are tested without a card.
+// Matrix products of bf16 factors on tensor cores, 16 rows per warp, with sums in f32. To its users, what a warp holds
+// is one matrix; only this file knows which lane has which element. On the emulated backend a single thread has the
+// whole matrix, so that kernels written in these terms are tested without a card.
 //
 //   Left<4> q; q.load(rows, stride);                 // 16 x 64, bf16
 //   Sum<8> s = product<8>(q, keys, stride);          // q keys^T (16 x 64, f32), keys (64 x 64) bf16 in shared memory
@@ -34,10 +34,10 @@ __device__ inline float fast_exp2(float x) {
   return y;
 }
 
-/// With an error of about 2^-20 for |x| below some tens.
+/// With an error of about 2^-20 for |x| up to a few tens.
 __device__ inline void fast_sincos(float x, float& sine, float& cosine) { __sincosf(x, &sine, &cosine); }
 
-/// Where an element stands; `slot` is for RowValues alone.
+/// The position of an element; `slot` is only for RowValues.
 struct Place {
   int row, column, slot;
 };
@@ -46,7 +46,7 @@ struct Place {
 struct RowValues {
   float v[2];  // rows lane / 4 and lane / 4 + 8, the same in the four lanes that share them
 
-  /// That of the element's row.
+  /// The number of the element's row.
   __device__ float& at(Place place) { return v[place.slot]; }
 
   __device__ static RowValues filled(float x) { return {{x, x}}; }
@@ -173,7 +173,7 @@ struct Left {
 /// c += a b^T with b (8 N x 16 K) in shared memory, rows `stride` apart.
 template <int N, int K>
 __device__ void multiply(Sum<N>& c, const Left<K>& a, const bfloat16* b, int stride) {
-  __syncwarp();  // the product is the whole warp's
+  __syncwarp();  // the product belongs to the whole warp
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const bfloat16* at = b + lane / 4 * stride + lane % 4 * 2;
 #pragma unroll
@@ -195,7 +195,7 @@ __device__ void multiply(Sum<N>& c, const Left<K>& a, const bfloat16* b, int str
   }
 }
 
-/// How many of a block's `warps` this thread is part of, and the number of the s-th of them.
+/// How many of a block's `warps` this thread is part of, and the number of the s-th of these.
 template <int warps>
 inline constexpr int kWarpShare = 1;
 template <class Team>
@@ -342,7 +342,7 @@ struct alignas(16) Eight {
   uint16_t at[8];
 };
 
-/// Until all copies that this thread began are done.
+/// Waits until all copies that this thread started are done.
 BOCHNER_DEVICE inline void wait_for_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");

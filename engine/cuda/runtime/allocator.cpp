@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kAlignment = 512;                   // of every block
 constexpr size_t kPage = size_t{2} << 20;            // the driver gives whole pages
-constexpr size_t kSmallSegment = size_t{32} << 20;   // the least that the driver is asked for
+constexpr size_t kSmallSegment = size_t{32} << 20;   // the smallest request to the driver
 constexpr size_t kLargeSegment = size_t{256} << 20;  // requests above this get a segment of their own size
 
 constexpr unsigned char kGuard = 0xA5;

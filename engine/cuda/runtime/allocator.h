@@ -1,4 +1,4 @@
-// The caching allocator of a card, in stream order, with pools for what is recorded.
+// The caching allocator of a card, in stream order, with pools for recorded steps.
 #pragma once
 
 #include <map>
@@ -11,9 +11,9 @@
 
 namespace bochner::cuda {
 
-/// Best fit with splitting and merging, on segments taken from the driver. A freed block is reused at once: all work of
-/// a device is in one stream, so the next user writes after all earlier readers. A recorded step runs again later, so
-/// its blocks belong to a pool of its own.
+/// Best fit with splitting and merging, on segments taken from the driver. A freed block can be reused immediately: all
+/// work of a device is in one stream, so the next user writes after all earlier readers. A recorded step runs again
+/// later, so its blocks belong to a separate pool.
 class CachingAllocator final : public Allocator {
  public:
   explicit CachingAllocator(int device) : device_(device) {}
@@ -47,8 +47,8 @@ class CachingAllocator final : public Allocator {
 
   const int device_;
   mutable std::mutex mutex_;
-  Blocks blocks_;                                  ///< by place
-  std::set<std::tuple<int, size_t, char*>> free_;  ///< by pool, then size, then place
+  Blocks blocks_;                                  ///< by address
+  std::set<std::tuple<int, size_t, char*>> free_;  ///< by pool, then size, then address
   std::unordered_map<char*, size_t> segments_;
   MemoryStats stats_;
   int pool_ = 0;   ///< in use

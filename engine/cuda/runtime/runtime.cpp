@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<bool> debugging{false};
 
-/// Throws what a kernel of the current device reported; to be called when its work is done.
+/// Throws the error that a kernel of the current device reported; to be called when its work is done.
 void throw_fault() {
   Fault fault;
   platform::download(platform::fault(), &fault, sizeof(fault));

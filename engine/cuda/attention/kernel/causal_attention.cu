@@ -2,6 +2,7 @@
 // keys that token i sees, F_q and F_k the features shifted by each token's own maximum, and r_c the m of the last token
 // before chunk c. S'_c and T'_c are the sums, over the keys before the chunk, of phi v'^T (relative to r_c, without
 // eps) and of v':
+//
 //   A_ij = e^(m_j - m_i) F_q,i . F_k,j + eps f_i   for j <= i in the chunk,   f_i = sum of F_q,i
 //   O'_i = sum_j A_ij v'_j + e^(r_c - m_i) S'_c^T F_q,i + eps f_i T'_c
 //

@@ -48,12 +48,8 @@ struct TileScales {
   }
 };
 
-/// c
-/// x
-/// ^2 of each token, the largest u (or
-/// u
-/// ) of each query, and the exponents of keys, (jobs, padded), with the largest of each tile, (jobs, tiles). One block
-/// per tile of both sides.
+/// c |x|^2 of each token, the largest u (or |u|) of each query, and the exponents of keys, (jobs, padded), with the
+/// largest of each tile, (jobs, tiles). One block per tile of both sides.
 template <int D, Form form>
 struct TokenExponents {
   using Tiles = FrequencyTiles<D, 0, kThreads>;

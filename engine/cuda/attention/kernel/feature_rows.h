@@ -56,11 +56,8 @@ struct FeatureRule {
   }
 };
 
-/// norms[row] = c
-/// x
-/// ^2 and, unless null, top[row] = the largest exponent of the row as a key: max u - norm (max
-/// u
-/// - norm for hyperbolic maps, the norm for softmax_trigonometric), or no_exponent() for rows that are not real keys.
+/// norms[row] = c |x|^2 and, unless null, top[row] = the largest exponent of the row as a key: max u - norm (max |u| -
+/// norm for hyperbolic maps, the norm for softmax_trigonometric), or no_exponent() for rows that are not real keys.
 template <class T>
 struct RowExponents {
   FeatureRule<T> rule;

@@ -255,9 +255,7 @@ class FeatureSlab {
   const T* tops() const { return tops_; }
   const T* X() const { return x_; }
 
-  /// Loads the tokens and computes u,
-  /// x
-  /// ^2 and exponents: those of keys if `values` (V') is not null.
+  /// Loads the tokens and computes u, |x|^2 and exponents: those of keys if `values` (V') is not null.
   void project(const SlabPlace& place, const Tensor& x, const KeyMask& mask, const T* values) {
     place_ = place;
     values_ = values;
