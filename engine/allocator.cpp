@@ -9,7 +9,7 @@ namespace bochner {
 
 Allocator& Allocator::of(Device device) {
   if (device.is_cpu()) {
-    // Never destroyed: tensors with static storage may outlive it otherwise.
+    // Never destroyed: otherwise tensors with static storage may outlive it.
     static auto& arena = *new cpu::Arena;  // NOLINT
     return arena;
   }

@@ -17,8 +17,8 @@ Loop make_loop(const char* op, std::initializer_list<const Tensor*> operands) {
     loop.data[static_cast<size_t>(o)] = operand->raw();
     strides[static_cast<size_t>(o++)] = operand->expand(first.shape()).strides();
   }
-  // Axes of size 1 are dropped. An axis is merged with the one inside it if, for every operand, its stride is the
-  // length of that one in memory.
+  // Axes of size 1 are dropped. An axis is merged with the one inside it if, for every operand, its stride equals the
+  // length of the inner axis in memory.
   Dims sizes;
   std::array<Dims, Loop::kOperands> merged;
   for (int axis = 0; axis < first.rank(); ++axis) {

@@ -53,7 +53,7 @@ std::string near_name(std::string_view name, std::span<const std::string> candid
   const std::string best = nearest(name, candidates);
   const std::string_view part = std::string_view(best).substr(best.rfind('.') + 1);
   const int distance = std::min(edit_distance(name, best), edit_distance(name, part));
-  constexpr size_t kBeginning = 3;  // characters that are enough to recognise a name
+  constexpr size_t kBeginning = 3;  // characters that suffice to recognise a name
   const auto begins = [](std::string_view longer, std::string_view shorter) {
     return shorter.size() >= kBeginning && longer.starts_with(shorter);
   };

@@ -32,14 +32,14 @@ void pause() {
 #endif
 }
 
-/// A function of OpenMP, which OpenBLAS may have brought into this process.
+/// A function of OpenMP, which OpenBLAS may have loaded into this process.
 template <class Function>
 Function* openmp(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
-/// Where OMP_PROC_BIND or OMP_PLACES is set, OpenMP binds the first thread to the first of its places before main
-/// begins, and every thread that this one starts would stay there, too. Frees the calling thread for all places.
+/// If OMP_PROC_BIND or OMP_PLACES is set, OpenMP binds the first thread to the first of its places before main begins,
+/// and every thread that it starts would stay there too. Lets the calling thread run on all places.
 void leave_place() {
   const auto count_of = openmp<int()>("omp_get_num_places");
   const auto size_of = openmp<int(int)>("omp_get_place_num_procs");
@@ -75,7 +75,7 @@ int& team_size() {
 
 thread_local bool inside_piece = false;
 
-/// One loop: threads take the next piece until there is none.
+/// One loop: threads take the next piece until there are none left.
 class Work {
  public:
   Work(int64_t pieces, int helpers, void (*body)(const void*, int64_t), const void* context)
@@ -110,9 +110,9 @@ class Work {
   std::exception_ptr failure_;
 };
 
-/// The threads beside the caller. A helper announces itself in `inside_` before it reads `work_`, and the caller clears
-/// `work_` before it reads `inside_`: so either the helper sees that the loop is over, or the caller waits for it.
-/// Helpers sleep until the process ends, and a Team is never destroyed: after a fork there is nobody to join.
+/// The threads besides the caller. A helper announces itself in `inside_` before it reads `work_`, and the caller
+/// clears `work_` before it reads `inside_`: so either the helper sees that the loop is over, or the caller waits for
+/// it. Helpers sleep until the process ends, and a Team is never destroyed: after a fork there are no threads to join.
 class Team {
  public:
   /// Returns false without running if another thread of this program is in a loop.

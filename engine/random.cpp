@@ -25,7 +25,7 @@ BOCHNER_KERNEL(integers_kernel, "integers", integers, int64_t* to, int64_t count
 
 namespace {
 
-/// How many words `count` elements take, one or two each; an odd number of elements takes the words of one more.
+/// The number of words for `count` elements, one or two each; an odd number of elements takes the words of one more.
 uint64_t words_for(int64_t count, DType dtype) {
   const uint64_t each = dtype == DType::f32 ? 1 : 2;
   return round_up(static_cast<uint64_t>(count), 2) * each;
@@ -39,7 +39,7 @@ PhiloxBlock philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
 }
 
 Generator Generator::fork(uint64_t stream) const {
-  // Counters of drawn words end in two zeros, so no drawn word is ever part of a forked seed.
+  // Counters of drawn words end in two zeros, so a drawn word is never part of a forked seed.
   const PhiloxBlock hash = philox({static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32), 0, 0x666F726BU},
                                   {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
   return Generator(hash[0] | static_cast<uint64_t>(hash[1]) << 32);

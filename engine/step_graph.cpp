@@ -14,7 +14,7 @@
 
 namespace bochner {
 
-/// What is observed of a step of this thread.
+/// What is observed of a step on this thread.
 struct StepGraph::Watch {
   uint64_t seed;
   const uint64_t* shift = nullptr;  ///< while recording
@@ -69,13 +69,13 @@ constexpr size_t kMostRecordings = 64;
 
 }  // namespace
 
-/// Steps of one key.
+/// The steps of one key.
 struct StepGraph::Entry {
   std::unique_ptr<cuda::Recording> recording{};
   bool can_be_recorded = false;
   std::vector<Counter> counters{};
   uint64_t begin = 0, words = 0;  ///< of the stream, when it was recorded
-  uint64_t latest = 0;            ///< number of its latest run
+  uint64_t latest = 0;            ///< index of its latest run
 
   bool holds() const {
     return std::all_of(counters.begin(), counters.end(), [](const Counter& one) { return one.holds(); });

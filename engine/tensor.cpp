@@ -92,7 +92,7 @@ Shape with_inferred_size(const Shape& wanted, int64_t size, const Shape& from) {
 bool view_strides(const Shape& from, const Dims& strides, const Shape& to, Dims& result) {
   result = to.row_major();
   if (to.size() == 0) return true;
-  Dims sizes;  // of the axes that matter: the stride of an axis of size 1 means nothing
+  Dims sizes;  // of the axes that matter: the stride of an axis of size 1 has no meaning
   Dims steps;
   for (int axis = 0; axis < from.rank(); ++axis) {
     if (from[axis] == 1) continue;
@@ -101,7 +101,7 @@ bool view_strides(const Shape& from, const Dims& strides, const Shape& to, Dims&
   }
   int t = to.rank() - 1;
   for (int f = sizes.rank() - 1; f >= 0; --f) {
-    // Source axes that follow one another in memory form one long axis.
+    // Source axes that are consecutive in memory form one long axis.
     const int64_t inner = steps[f];
     int64_t chunk = sizes[f];
     while (f > 0 && steps[f - 1] == steps[f] * sizes[f]) chunk *= sizes[--f];

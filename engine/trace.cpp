@@ -136,7 +136,7 @@ void require_writable(const std::filesystem::path& path) { put(path, std::ios::a
 void write(const std::filesystem::path& path) { put(path, std::ios::trunc, chrome_json()); }
 
 std::vector<Share> shares() {
-  // Spans of a thread nest. A stack of the open ones gives the time that each spends outside the spans within it.
+  // Spans of a thread are nested. A stack of the open ones gives the time that each spends outside the spans within it.
   std::map<std::string, Share> by_name;
   std::vector<Event> open;
   for (const Event& event : events()) {

@@ -19,13 +19,13 @@ constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kLargestReservation = size_t{1} << 44;
 constexpr size_t kSmallestReservation = size_t{1} << 30;
 
-// Under AddressSanitizer every tensor gets a block of its own, so that writes outside it are seen.
+// Under AddressSanitizer every tensor gets its own block, so that writes outside it are detected.
 constexpr bool kSystemMemory = BOCHNER_ADDRESS_SANITIZER;
 
-/// The size of the block for a request; blocks are not empty.
+/// The block size for a request; blocks are not empty.
 size_t block_bytes(size_t bytes) { return round_up(std::max<size_t>(bytes, 1), kAlignment); }
 
-/// Bytes that the system can still give without swapping.
+/// The bytes that the system can still give without swapping.
 size_t available_memory() {
   std::ifstream file("/proc/meminfo");
   std::string key;

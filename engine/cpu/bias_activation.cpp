@@ -7,7 +7,7 @@
 namespace bochner::cpu {
 namespace {
 
-/// How many columns a kernel treats at once, so that its buffers stay in the L1 cache.
+/// The number of columns that a kernel processes at once, so that its buffers stay in the L1 cache.
 constexpr int64_t kColumns = 1024;
 
 }  // namespace
@@ -68,7 +68,7 @@ void bias_activation_backward(int64_t rows, int64_t columns, const Tensor& g, co
 
 void column_sum(int64_t rows, int64_t columns, const Tensor& x, const Tensor& sum) {
   visit_floating(x.dtype(), "column_sum", [&]<class T>(TypeTag<T>) {
-    // Pieces of at least 64 rows over strips of columns, so that their partial sums are small beside x, whatever its
+    // Pieces of at least 64 rows over strips of columns, so that their partial sums are small next to x, whatever its
     // shape.
     const int64_t strip = std::min<int64_t>(columns, 2048);
     const int64_t strips = ceil_div(columns, strip);

@@ -54,7 +54,7 @@ void where(const Loop& loop, DType dtype) {
       const T* a = loop.at<T>(2) + row.offsets[2];
       const T* b = loop.at<T>(3) + row.offsets[3];
       const auto [sz, sc, sa, sb] = row.strides;
-      if (sz == 1 && sc == 0) {  // as where a mask hides whole vectors
+      if (sz == 1 && sc == 0) {  // as when a mask hides whole vectors
         const T* const from = *condition ? a : b;
         const int64_t stride = *condition ? sa : sb;
         if (stride == 1) {

@@ -12,7 +12,7 @@ namespace bochner::cpu {
 namespace {
 
 constexpr int64_t kPiece = 16384;
-constexpr int64_t kRowPiece = 2048;  // rows; each of their elements takes an exponential
+constexpr int64_t kRowPiece = 2048;  // rows; each of their elements needs an exponential
 
 template <class T>
 T maximum(const T* x, int64_t count) {
@@ -38,7 +38,7 @@ T log_sum_exp_below(const T* x, int64_t count, T top) {
   return math::log(lane_sum<T>(count, [x, top](int64_t i) { return math::exp(x[i] - top); }));
 }
 
-/// How many rows count. A label that is neither a class nor `ignore` is the caller's mistake.
+/// The number of rows that count. A label that is neither a class nor `ignore` is the caller's mistake.
 int64_t check_labels(const int64_t* labels, int64_t rows, int64_t classes, const std::optional<int64_t>& ignore) {
   int64_t counted = 0;
   for (int64_t row = 0; row < rows; ++row) {
@@ -50,7 +50,7 @@ int64_t check_labels(const int64_t* labels, int64_t rows, int64_t classes, const
   return counted;
 }
 
-/// sum over [0, count) of term(begin, end), a double for each piece, added in order.
+/// The sum over [0, count) of term(begin, end), one double per piece, added in order.
 template <class Term>
 double sum_of_pieces(int64_t count, int64_t grain, const Term& term) {
   std::vector<double> parts(static_cast<size_t>(ceil_div(count, grain)));

@@ -10,9 +10,9 @@
 namespace bochner::cpu {
 namespace {
 
-constexpr int64_t kTogether = 8;     // outputs, or taps, that share what is loaded
-constexpr int64_t kColumns = 64;     // of a piece of work
-constexpr int64_t kRows = 16;        // of a piece of work
+constexpr int64_t kTogether = 8;     // outputs, or taps, that share loaded numbers
+constexpr int64_t kColumns = 64;     // per piece of work
+constexpr int64_t kRows = 16;        // per piece of work
 constexpr int64_t kTerms = 1 << 12;  // whose products are added in the type of the taps, before f64
 
 /// Pixels [row, row + rows) x [column, column + columns), which may lie outside the image.
@@ -20,7 +20,7 @@ struct Window {
   int64_t row, rows, column, columns;
 };
 
-/// The numbers of those pixels from x on, in the type of V, and zeros for what is outside.
+/// The numbers of those pixels from x on, in the type of V, and zeros outside the image.
 template <class V, class S>
 void copy_window(const ConvolutionSizes& sizes, const Window& window, const S* x, V* to) {
   for (int64_t r = window.row; r < window.row + window.rows; ++r) {
@@ -32,8 +32,8 @@ void copy_window(const ConvolutionSizes& sizes, const Window& window, const S* x
   }
 }
 
-/// y of the pixels of `window`, whose columns are at most kColumns, from those around them; terms are added row by row
-/// of the filter.
+/// y of the pixels of `window`, which has at most kColumns columns, from the pixels around them; terms are added row by
+/// row of the filter.
 template <class V, class S>
 void convolve(const ConvolutionSizes& sizes, const Window& window, const V* taps, const V* around, S* y) {
   const FilterSize filter = sizes.filter;
@@ -48,7 +48,7 @@ void convolve(const ConvolutionSizes& sizes, const Window& window, const V* taps
           for (int64_t q = 0; q < kTogether; ++q) sums[static_cast<size_t>(q)] += w * from[t + q];
         }
       }
-      const int64_t i = (window.row + a) * sizes.columns + window.column + c;  // the first one's token
+      const int64_t i = (window.row + a) * sizes.columns + window.column + c;  // the token of the first one
       const int64_t count = std::min({kTogether, window.columns - c, sizes.length - i});
       for (int64_t q = 0; q < count; ++q) store(y + (i + q) * sizes.dim, sums[static_cast<size_t>(q)]);
     }

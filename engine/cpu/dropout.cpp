@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kGrain = 32768;
 
-/// y[i] = f(factor of i, i) for all i.
+/// y[i] = f(factor of element i, i) for all i.
 template <class T, class F>
 void make(const Dropout& drop, T* y, int64_t size, const F& f) {
   parallel_for(size, kGrain, [&](int64_t begin, int64_t end) {

@@ -22,7 +22,8 @@ void add_row(const T* from, int64_t dim, T* to) {
   for_lanes<T>(dim, [=]<class V>(TypeTag<V>, int64_t j) { store<V>(to + j, load<V>(to + j) + load<V>(from + j)); });
 }
 
-/// A small table: each piece of places adds into its own table, which stays in the cache; then these tables are added.
+/// A small table: each piece of positions adds into its own table, which stays in the cache; then these tables are
+/// added.
 constexpr int64_t kPieces = 8;
 constexpr int64_t kSmallTable = int64_t{1} << 19;  // bytes
 
@@ -42,12 +43,12 @@ void add_into_tables(const T* g, const int64_t* ids, int64_t count, int64_t entr
   add_parts(pieces, entries * dim, all, to);
 }
 
-/// Any table: places are sorted by id and cut into pieces. An id whose places lie in one piece is summed directly into
-/// the table. Where an id continues beyond a piece, its part of the sum is kept aside, and these parts are added in
+/// Any table: positions are sorted by id and cut into pieces. An id whose positions lie in one piece is summed directly
+/// into the table. If an id continues beyond a piece, its part of the sum is kept aside, and these parts are added in
 /// order.
 template <class T>
 void add_by_id(const T* g, const int64_t* ids, int64_t count, int64_t entries, int64_t dim, int64_t padding, T* to) {
-  // Counting sort: the places of id e, ascending, are order[start[e]] ... order[start[e + 1] - 1].
+  // Counting sort: the positions of id e, ascending, are order[start[e]] ... order[start[e + 1] - 1].
   std::vector<int64_t> start(static_cast<size_t>(entries) + 1, 0);
   for (int64_t i = 0; i < count; ++i) start[static_cast<size_t>(ids[i]) + 1] += ids[i] != padding;
   std::partial_sum(start.begin(), start.end(), start.begin());
@@ -62,7 +63,7 @@ void add_by_id(const T* g, const int64_t* ids, int64_t count, int64_t entries, i
   const auto sorted = static_cast<int64_t>(order.size());
   const int64_t grain = std::max<int64_t>(64, 16384 / dim);
   const int64_t pieces = ceil_div(sorted, grain);
-  // For each piece, the id that continues from the piece before and the one that continues into the next, or -1.
+  // For each piece, the id that continues from the previous piece and the one that continues into the next, or -1.
   std::vector<int64_t> split(2 * static_cast<size_t>(pieces), -1);
   const Tensor aside = Tensor::zeros({2 * pieces, dim}, dtype_of<T>);
   T* sums = aside.data<T>();

@@ -11,10 +11,10 @@
 namespace bochner::cpu {
 namespace {
 
-/// Rows of a tile: enough to reuse the weights that pass through the caches, and few enough to stay there themselves.
+/// Rows per tile: enough to reuse the weights that pass through the caches, and few enough to stay there themselves.
 int64_t tile_rows(const FeedForwardSizes& sizes) { return sizes.dim > 128 && sizes.dim <= 512 ? 96 : 64; }
-/// Twice as many in the backward pass of bf16: each tile is added to gradients of weights that lie in a far cache, and
-/// packed factors take half the room.
+/// Twice as many in the backward pass of bf16: each tile is added to weight gradients in a far cache, and packed
+/// factors take half the space.
 template <class S>
 int64_t backward_tile_rows(const FeedForwardSizes& sizes) {
   return (std::is_same_v<S, bfloat16> ? 2 : 1) * tile_rows(sizes);
@@ -100,7 +100,7 @@ class Forward {
                             S* y = y_ + row * sizes_.dim + at;
                             T* to = s;
                             if constexpr (std::is_same_v<S, T>) to = y;
-                            // fma, since y may lie right behind b2 (lanes.h)
+                            // fma, since y may come right after b2 (lanes.h)
                             for (int64_t j = 0; j < width; ++j)
                               to[j] = math::fma(keep, static_cast<T>(base[j]), (s[j] + b[j]) * factor(j));
                             move_row(width, to, y);
@@ -120,7 +120,7 @@ class Forward {
   T *mean_ = nullptr, *rstd_ = nullptr;
 };
 
-/// The gradients of all weights one after the other, as each piece of a backward pass sums them.
+/// The gradients of all weights, one after another, as each piece of a backward pass sums them.
 struct GradientLayout {
   GradientLayout(const FeedForwardSizes& sizes, bool has_w)
       : with_w(has_w),
@@ -131,7 +131,7 @@ struct GradientLayout {
         gamma(b2 + sizes.dim),
         beta(gamma + sizes.dim),
         size(beta + sizes.dim) {}
-  bool with_w;  ///< those of W1 and W2, too
+  bool with_w;  ///< including those of W1 and W2
   int64_t w1, w2, b1, b2, gamma, beta, size;
 };
 
@@ -263,7 +263,7 @@ class BackwardPass {
   FeedForwardOptions options_;
   Act act_;
   GradientLayout layout_;
-  std::optional<PackedWeights<S>> w1_transposed_;  ///< where the hidden layer is computed again
+  std::optional<PackedWeights<S>> w1_transposed_;  ///< for recomputing the hidden layer
   PackedWeights<S> w1_, w2_;
   bool norm_;
   const S *g_, *x_, *hidden_ = nullptr;
@@ -278,7 +278,7 @@ void feed_forward(const FeedForwardSizes& sizes, const Tensor& x, const FeedForw
   visit_stored(x.dtype(), "feed_forward", [&]<class S>(TypeTag<S>) {
     visit_activation(options.activation, [&](const auto act) {
       const Forward<S, decltype(act)> forward(sizes, x, weights, options, result, act);
-      // In small blocks a piece has several tiles, to make up for the cost of its scratch memory.
+      // In small blocks, a piece has several tiles, to make up for the cost of its scratch memory.
       const int64_t tiles = std::max<int64_t>(1, 65536 / (sizes.dim * sizes.hidden));
       parallel_for(sizes.rows, tiles * tile_rows(sizes), forward);
     });

@@ -38,7 +38,7 @@ void gaussian_kernel(const Tensor& half_x, const Tensor& half_y, const Tensor& m
         for (int64_t j = 0; j < columns; ++j) {
           const T both = own + half[j];
           const T exponent = to[j] - both;
-          const T value = math::exp(exponent > T(0) ? T(0) : exponent);  // NaN stays
+          const T value = math::exp(exponent > T(0) ? T(0) : exponent);  // NaN is kept
           to[j] = both >= T(1e30) ? T(0) : value;
         }
         if (!mask.defined()) continue;

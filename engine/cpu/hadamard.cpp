@@ -1,9 +1,9 @@
-// H_n is the product of log2 n stages in any order, one for each bit h of the index: (x_i, x_(i+h)) -> (x_i + x_(i+h),
+// H_n is the product of log2 n stages in any order, one per bit h of the index: (x_i, x_(i+h)) -> (x_i + x_(i+h),
 // x_i - x_(i+h)).
 //
-// Stages with h below the width of a vector are shuffles within a register; four more are done among sixteen registers
-// before anything is stored. So a row of 256 floats is read and written once, and a longer one once more for each
-// factor of 16, in the nearest cache.
+// Stages with h below the width of a vector are shuffles within a register; four more are computed among sixteen
+// registers before anything is stored. So a row of 256 floats is read and written once, and a longer one once more for
+// each factor of 16, in the nearest cache.
 #include "engine/ops/hadamard.h"
 
 #include <algorithm>
@@ -85,8 +85,8 @@ void with_radix(int64_t radix, const F& f) {
   }
 }
 
-/// How many stages from `stride` on are done together. Vectors 4 KiB apart compete for one set of the nearest cache,
-/// which holds at least 8 of them.
+/// The number of stages from `stride` on that are computed together. Vectors 4 KiB apart compete for one set of the
+/// nearest cache, which holds at least 8 of them.
 template <class T>
 int64_t far_radix(int64_t n, int64_t stride) {
   const int64_t most = stride * static_cast<int64_t>(sizeof(T)) < 4096 ? 16 : 8;
@@ -128,7 +128,7 @@ void transform_short_rows(const T* from, T* to, int64_t count) {
 }
 
 constexpr int64_t kPiece = 16384;        // elements of a piece of parallel work
-constexpr int64_t kTileBytes = 1 << 19;  // of a row that one thread transforms alone, in its own cache
+constexpr int64_t kTileBytes = 1 << 19;  // of a row that one thread transforms by itself, in its own cache
 
 template <class T>
 void transform(int64_t rows, int64_t n, const T* from, T* to) {

@@ -32,7 +32,7 @@ constexpr int64_t kStripBytes = 128;  // two cache lines, so that threads that s
 
 template <class T>
 void scatter_add_strips(const Scatter& s, const int64_t* index, const T* source, T* y) {
-  // Threads divide the columns: each sees all rows in order, and no two write to one place.
+  // Threads divide the columns: each sees all rows in order, and no two write to the same element.
   constexpr int64_t kStrip = kStripBytes / static_cast<int64_t>(sizeof(T));
   const int64_t strips = ceil_div(s.inner, kStrip);
   const int64_t grain = std::max<int64_t>(1, kPiece / (s.count * std::min(s.inner, kStrip)));

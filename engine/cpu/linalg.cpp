@@ -1,6 +1,6 @@
-// LAPACK is column-major: it reads our row-major A (m x n) as A^T (n x m). Each routine is chosen so that nothing is
-// transposed on the way: A = Q R is A^T = R^T Q^T, an LQ factorisation; A = U S V^T is A^T = V S U^T; and a lower
-// triangle is an upper one.
+// LAPACK is column-major: it reads our row-major A (m x n) as A^T (n x m). Routines are chosen so that nothing needs to
+// be transposed: A = Q R is A^T = R^T Q^T, an LQ factorisation; A = U S V^T is A^T = V S U^T; and a lower triangle is
+// an upper one.
 #include "engine/cpu/linalg.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ int workspace(T reported, const char* op) {
 }
 
 /// body(begin, end, infos) for pieces [begin, end) of a batch of matrices, in parallel; it sets infos[i] for each. Then
-/// failed(i, infos[i]) for the first that is not 0.
+/// failed(i, infos[i]) for the first one that is not 0.
 template <class Body, class Failed>
 void for_each_matrix(int64_t batch, int64_t elements, const Body& body, const Failed& failed) {
   std::vector<int> infos(static_cast<size_t>(batch));

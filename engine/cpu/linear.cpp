@@ -13,14 +13,14 @@ int64_t tile_rows(const LinearSizes& sizes) {
   return sizes.inputs > 512 ? 128 : sizes.inputs > 128 && sizes.rows > 4096 ? 96 : 64;
 }
 
-/// body(chunk, first output, width): so many outputs a tile computes at once.
+/// body(chunk, first output, width): a tile computes this many outputs at once.
 template <class Body>
 void for_each_chunk(int64_t outputs, const Body& body) {
   for (int64_t first = 0; first < outputs; first += kWeightChunk)
     body(first / kWeightChunk, first, std::min(kWeightChunk, outputs - first));
 }
 
-/// The rows of x, or of their norm, as products read them.
+/// The rows of x, or of its norm, as products read them.
 template <class S>
 struct InputRows {
   using T = ComputeType<S>;
@@ -50,7 +50,7 @@ template <class S>
 void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& weights, const Tensor& residual,
              const LinearSpec& spec, const LinearResult& result) {
   using T = ComputeType<S>;
-  constexpr bool kInPlace = std::is_same_v<S, T>;  // sums are made where y will be
+  constexpr bool kInPlace = std::is_same_v<S, T>;  // whether sums are computed in the memory of y
   const InputRows<S> input(sizes, x, weights);
   const PackedWeights<S> w(weights.w, sizes.inputs, sizes.outputs, {1, sizes.inputs}, Cut::columns);  // W^T
   const T* const b = weights.b.data<T>();
@@ -59,7 +59,7 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
   T* const rstd = input.normed() ? result.rstd.data<T>() : nullptr;
   S* const y = result.y.data<S>();
   const int64_t tile = tile_rows(sizes);
-  // In small layers a piece has several tiles, to make up for the cost of its scratch memory.
+  // In small layers, a piece has several tiles, to make up for the cost of its scratch memory.
   const int64_t tiles = std::max<int64_t>(1, 16384 / (sizes.inputs * sizes.outputs));
   parallel_for(sizes.rows, tiles * tile, [&](int64_t begin, int64_t end) {
     const int64_t copied = input.normed() ? tile * input.stride : 0;
@@ -108,18 +108,18 @@ void forward(const LinearSizes& sizes, const Tensor& x, const LinearWeights& wei
           }
         }
       });
-      if (spec.drop.active())  // whole rows share a draw of random words
+      if (spec.drop.active())  // whole rows share one draw of random words
         for_each_masked_run(spec.drop, window, row * sizes.outputs, rows, sizes.outputs, finish);
     }
   });
 }
 
-/// The rows of e, the gradient behind bias and activation.
+/// The rows of e, the gradient after going back through activation and bias.
 template <class S>
 struct Slopes {
   using T = ComputeType<S>;
   int64_t outputs;
-  const S *g, *y;  ///< y where relu is
+  const S *g, *y;  ///< y: null without relu
   T scale;         ///< of dropout
 
   Slopes(const LinearSizes& sizes, const Tensor& gradient, const LinearResult& made, const LinearSpec& spec)
@@ -128,7 +128,7 @@ struct Slopes {
         y(spec.relu ? made.y.data<S>() : nullptr),
         scale(spec.drop.active() ? static_cast<T>(spec.drop.scale()) : T(1)) {}
 
-  /// Whether e is not g itself.
+  /// Whether e differs from g.
   bool changes(const Dropout& drop) const { return y != nullptr || drop.active(); }
   void copy(int64_t row, int64_t rows, const Dropout& drop, DropoutWindow<T>& window, T* to, int64_t stride) const {
     if (y != nullptr) {
@@ -151,7 +151,7 @@ struct Slopes {
   }
 };
 
-/// The place of each gradient in the sums of a piece of rows, which begin with dW where it is needed, and their total
+/// The position of each gradient in the sums of a piece of rows, which begin with dW if it is needed, and their total
 /// size.
 struct SumLayout {
   int64_t b, gamma, beta, size;
@@ -163,15 +163,15 @@ struct SumLayout {
         size(beta + sizes.inputs) {}
 };
 
-/// How many rows share one set of sums in backward.
+/// The number of rows that share one set of sums in backward.
 template <class S>
 int64_t rows_per_sum(const LinearSizes& sizes, bool with_w) {
   return std::max<int64_t>(256, rows_per_gradient<S>(sizes.rows, SumLayout(sizes, with_w).size, tile_rows(sizes)));
 }
 
-/// Without norm no row of x has to be computed again, and three plain sums suffice: db = 1^T e, dW = e^T x and dx = e
-/// W. They read e and x twice, but need no dW for each piece of rows: this is the better way if clearing and adding
-/// those would move more bytes.
+/// Without norm, no row of x has to be recomputed, and three plain sums suffice: db = 1^T e, dW = e^T x and dx = e W.
+/// They read e and x twice, but need no dW per piece of rows: this is better if clearing and adding those would move
+/// more bytes.
 template <class T>
 bool is_plain(const LinearSizes& sizes, const LinearWeights& weights, bool with_w) {
   if (weights.gamma.defined() || !with_w) return !weights.gamma.defined();

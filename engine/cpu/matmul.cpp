@@ -9,18 +9,18 @@
 namespace bochner::cpu {
 namespace {
 
-// Tiles of C, the pieces of parallel work. Their bounds follow from the shape alone.
+// Tiles of C, the pieces of parallel work. Their bounds depend only on the shape.
 constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 256;
-// Within a tile, A is taken kDepth columns at a time and B in panels of kPanel columns, so that both stay in L2.
+// Within a tile, A is processed kDepth columns at a time and B in panels of kPanel columns, so that both stay in L2.
 constexpr int64_t kDepth = 256;
 constexpr int64_t kPanel = 128;
-// With fewer tiles than these down the rows, tiles are one panel wide.
+// If there are fewer tiles than this down the rows, tiles are one panel wide.
 constexpr int64_t kFewTiles = 4;
-// A product with a long inner axis and few tiles is cut along it; the parts are added in order.
+// A product with a long inner axis and few tiles is split along it; the parts are added in order.
 constexpr int64_t kPartDepth = 2048;
 constexpr int64_t kEnoughTiles = 16;
-// The fewest multiply-adds that are worth a piece of their own.
+// The least number of multiply-adds worth a separate piece.
 constexpr int64_t kPieceWork = 1 << 18;
 // The same for elements to copy.
 constexpr int64_t kCopiedWork = 1 << 16;
@@ -37,7 +37,7 @@ std::vector<int64_t> distinct(std::vector<int64_t> offsets) {
   return offsets;
 }
 
-/// Where the copies of matrices at `offsets` begin, if those of `copied` lie one after the other.
+/// Where the copies of matrices at `offsets` begin, if those of `copied` are consecutive.
 std::vector<int64_t> places(std::vector<int64_t> offsets, const std::vector<int64_t>& copied, int64_t size) {
   for (int64_t& offset : offsets)
     offset = (std::lower_bound(copied.begin(), copied.end(), offset) - copied.begin()) * size;
@@ -45,7 +45,7 @@ std::vector<int64_t> places(std::vector<int64_t> offsets, const std::vector<int6
 }
 
 /// Copies matrices (rows x columns) at `offsets`, each in strips of `width` columns, strip after strip, whose rows are
-/// `to_stride` elements apart. Whole rows are read as they lie in memory: parts of rows would come more slowly.
+/// `to_stride` elements apart. Whole rows are read as they lie in memory: reading parts of rows would be slower.
 template <class T>
 void copy_strips(const std::vector<int64_t>& offsets, int64_t rows, int64_t columns, const T* from, int64_t from_stride,
                  int64_t width, int64_t strip_size, int64_t to_stride, T* to) {
@@ -64,7 +64,7 @@ void copy_strips(const std::vector<int64_t>& offsets, int64_t rows, int64_t colu
   });
 }
 
-/// The matrices of B as tile_product reads them, with contiguous rows. Other matrices, and those whose rows lie far
+/// The matrices of B as tile_product reads them, with contiguous rows. Other matrices, and those whose rows are far
 /// apart, are copied in panels of kPanel columns.
 template <class T>
 class Right {
@@ -109,8 +109,8 @@ class Right {
   Tensor packed_;
 };
 
-/// The matrices of A. Where one is given as its transpose, its columns would share a few sets of the cache: they are
-/// copied, in strips of kTileRows rows of A.
+/// The matrices of A. If one is given as its transpose, its columns would share a few cache sets, so they are copied,
+/// in strips of kTileRows rows of A.
 template <class T>
 class Left {
  public:
@@ -143,7 +143,7 @@ class Left {
   Tensor packed_;
 };
 
-/// One tile of C, (rows x columns) from (row, column) on, with the inner axis from `first` on: C = A B.
+/// One tile of C, (rows x columns) from (row, column) on, with the inner axis starting at `first`: C = A B.
 template <class T>
 void tile(int64_t rows, int64_t columns, int64_t first, int64_t depth, const Left<T>& a, const Right<T>& b,
           int64_t matrix, int64_t row, int64_t column, T* c, int64_t ldc) {

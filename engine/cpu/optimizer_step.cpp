@@ -6,7 +6,7 @@
 namespace bochner::cpu {
 namespace {
 
-/// The elements of one tensor in a piece of work.
+/// The elements of a tensor in one piece of work.
 constexpr int64_t kPiece = 32768;
 
 struct Piece {

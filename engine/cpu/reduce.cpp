@@ -46,8 +46,8 @@ struct Min {
   }
 };
 
-constexpr int64_t kPiece = 8192;   // elements of one piece of a long reduction
-constexpr int64_t kColumns = 256;  // columns of one piece of a wide one
+constexpr int64_t kPiece = 8192;   // elements per piece of a long reduction
+constexpr int64_t kColumns = 256;  // columns per piece of a wide one
 
 template <class Op, class T>
 T reduce_row(const T* x, int64_t count) {
@@ -94,7 +94,7 @@ void reduce_wide(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) 
 /// Long: pieces are runs of rows; their results are reduced in turn.
 template <class Op, class T>
 void reduce_long(int64_t outer, int64_t count, int64_t inner, const T* x, T* y) {
-  const int64_t rows = std::max<int64_t>(16, kPiece / inner);  // of one piece
+  const int64_t rows = std::max<int64_t>(16, kPiece / inner);  // per piece
   const int64_t pieces = std::max<int64_t>(1, ceil_div(count, rows));
   const Tensor partial = pieces > 1 ? Tensor::empty({outer * pieces, inner}, dtype_of<T>) : Tensor();
   T* const parts = pieces > 1 ? partial.data<T>() : y;

@@ -27,7 +27,7 @@ struct SumOf<double> {
 };
 
 /// One strip of columns. `step` is the distance to the next row, negative in reverse. `width` is the number of columns
-/// if the compiler knows it, else 0.
+/// if it is known at compile time, else 0.
 template <class T, bool exclusive, int64_t width>
 void scan_strip(const T* x, T* y, int64_t count, int64_t step, int64_t columns) {
   using Sum = typename SumOf<T>::type;

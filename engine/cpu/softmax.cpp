@@ -13,7 +13,7 @@ namespace {
 template <class T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
 
-/// By how much exponents are shifted: the largest x, or 0 where all are -inf (or NaN, which the sum then is, too).
+/// The shift of the exponents: the largest x, or 0 if all are -inf (or NaN, in which case the sum is NaN too).
 template <class T>
 T shift_of(const T* x, int64_t count) {
   T top = -kInfinity<T>;
@@ -61,7 +61,7 @@ void logsumexp(int64_t rows, int64_t columns, const Tensor& x, const Tensor& y) 
       for (int64_t row = begin; row < end; ++row) {
         const T* from = x.data<T>() + row * columns;
         const T shift = shift_of(from, columns);
-        // Of the largest itself 1, also where it is inf.
+        // 1 for the largest itself, even if it is inf.
         const T total =
             lane_sum<T>(columns, [&](int64_t i) { return from[i] == shift ? T(1) : math::exp(from[i] - shift); });
         y.data<T>()[row] = total == T(0) ? -kInfinity<T> : shift + math::log(total);

@@ -33,7 +33,7 @@ Bits<T> key_of(T x) {
   }
 }
 
-/// An element's key, which ascends in the wanted order, and its place, which decides between equal keys.
+/// An element's key, which ascends in the wanted order, and its position, which decides between equal keys.
 template <class Key>
 struct Entry {
   Key key = 0;
@@ -81,7 +81,7 @@ void sort_rows(int64_t rows, int64_t columns, int64_t k, bool descending, const 
   });
 }
 
-/// The first place of the largest or smallest element.
+/// The first position of the largest or smallest element.
 template <class T, bool largest>
 int64_t extreme(const T* x, int64_t count) {
   T best = x[0];

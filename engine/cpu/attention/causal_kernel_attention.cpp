@@ -1,5 +1,5 @@
 // Causal kernel attention in chunks of up to 64 tokens. With the state S, z of earlier chunks, relative to a shift r,
-// and keys F_k = 2^(exponent - r) of this one, all features transposed (features x tokens):
+// and the keys F_k = 2^(exponent - r) of this chunk, all features transposed (features x tokens):
 //
 //   A^T = visible o (F_k^T F_q),   O^T = (S^T F_q + V^T A^T) / n,   n = F_q^T z + A 1;   then S += F_k V, z += F_k 1
 //
@@ -51,12 +51,12 @@ void attend_chunk(const KernelAttentionSpec& spec, const KernelAttentionSizes& s
   store_transposed<S>(Ot, factors, chunk.count(), E, O);
 }
 
-/// In how many groups the heads of a slice are handed over to the next one: a slice waits for the first group alone. It
-/// is the same for all processes, whatever threads they have.
+/// The number of groups in which the heads of a slice are handed over to the next slice, which waits only for the first
+/// group. It is the same for all processes, however many threads they have.
 constexpr int64_t kGroups = 4;
 
 /// body(head, carried) for the heads of all examples, where `carried` are `size` elements that a slice of sequences
-/// gets from its neighbour, starts with, and leaves for the next one: null where sequences are whole. `start` fills
+/// gets from its neighbour, starts with, and leaves for the next slice: null if sequences are whole. `start` fills
 /// those of the first slice.
 template <class T, class Body, class Start>
 void for_heads(const KernelAttentionSpec& spec, int64_t jobs, SequenceSlice::Way way, int64_t size, const Start& start,
@@ -112,9 +112,9 @@ void attend_causal(const KernelAttentionSpec& spec, const KernelAttentionSizes& 
 
 namespace {
 
-/// The backward pass of one head. The states of a segment are computed again from the saved one. Then its chunks are
-/// walked from the last to the first with R = dS and r = dz, the gradients of the state after the chunk, relative to
-/// its shift:
+/// The backward pass of one head. The states of a segment are recomputed from the saved one. Then its chunks are walked
+/// from the last to the first with R = dS and r = dz, the gradients of the state after the chunk, relative to its
+/// shift:
 ///
 ///   dA^T = visible o (V G^T + 1 g^T),   dF_q = S G^T + z g^T + F_k dA^T (times 2^(r - m_i)),   dV = F_k^T R + A^T G,
 ///   dF_k = R V^T + r 1^T + F_q dA,      R += F_q G,   r += F_q g
@@ -147,11 +147,11 @@ class CausalBackward {
     std::fill_n(ones_, kTile, T(1));
   }
 
-  /// Elements of what load() and save() move: R, r, and the gradient of the sum of values.
+  /// The number of elements that load() and save() move: R, r, and the gradient of the sum of values.
   static int64_t size(const KernelAttentionSizes& sizes) {
     return sizes.features * (sizes.value_dim + 1) + sizes.value_dim;
   }
-  /// Goes on from what a later slice has saved, ...
+  /// Continues from what a later slice has saved, ...
   void load(const T* from) {
     for (const auto& [part, count] : parts()) {
       std::copy_n(from, count, part);
@@ -210,7 +210,7 @@ class CausalBackward {
     return {{{R_, sizes_.features * sizes_.value_dim}, {r_, sizes_.features}, {value_gradients_, sizes_.value_dim}}};
   }
 
-  /// Multiplies g and the columns of dA^T by 2^(r - m_i), and returns G^T so multiplied.
+  /// Multiplies g and the columns of dA^T by 2^(r - m_i), and returns G^T multiplied likewise.
   const T* raised(T* g, int64_t columns) {
     const T* raise = chunk_.raise();
     for (int64_t c = 0; c < columns; ++c) g[c] *= raise[c];
@@ -237,7 +237,7 @@ class CausalBackward {
     const int64_t F = sizes_.features;
     const int64_t columns = columns_of<T>(keys);
     const T* Fk = chunk_.keys().F();
-    // dV, written directly if its rows follow one another and are summed in their type
+    // dV, written directly if its rows are consecutive and summed in their own type
     const int64_t first = chunk_.first_key();
     const bool gathered = !std::is_same_v<S, T> || list[first + keys - 1] - list[first] != keys - 1;
     Rows<T> rows{sums_, E};
@@ -259,7 +259,7 @@ class CausalBackward {
     store_transposed<S>(dXt, scales_, list, first, keys, sizes_.dim, scratch_, dK);
   }
 
-  /// dF_q of eps f_i (sum of visible values and their number): the same for all features.
+  /// The part of dF_q from eps f_i (sum of visible values and their number): the same for all features.
   void fill_eps_gradient(const KernelState<T>& before, int64_t columns) {
     const int64_t F = sizes_.features;
     alignas(64) T sums[kTile] = {};
@@ -305,7 +305,7 @@ void attend_causal_backward(const KernelAttentionSpec& spec, const KernelAttenti
   const int64_t omega_size = sizes.omega;
   const Buffer<T> omega_parts(to.dOmega.defined() ? jobs * omega_size : 1);
   const int64_t size = CausalBackward<S>::size(sizes);
-  // Between slices the factor goes along, behind R, r and the gradient of the sum of values.
+  // Between slices, the factor is passed on too, after R, r and the gradient of the sum of values.
   const auto start = [&](T* to_start) { to_start[size] = 1; };
   const auto attend_head = [&](int64_t head, T* behind) {
     const int64_t b = head / sizes.heads;

@@ -24,7 +24,7 @@ void stages(T* x, int64_t size, int64_t stride, int64_t columns) {
   }
 }
 
-/// to = factor * from, one row
+/// to = factor * from, for one row
 template <class T>
 void scale_row(const T* from, T factor, int64_t columns, T* to) {
   for (int64_t i = 0; i < columns; i += kLanes<T>) store(to + i, load<Vector<T>>(from + i) * factor);

@@ -13,7 +13,7 @@ namespace {
 
 using Kind = FeatureMap::Kind;
 
-/// GELU in f32 by rational functions, ten times as fast as the erf and exponential of the definition.
+/// GELU in f32 by rational functions, ten times as fast as with the erf and exponential of the definition.
 struct Gelu {
   template <class T>
   T forward(T x) const {
@@ -44,7 +44,7 @@ inline math::SinCos<float> sin_cos(float x) {
 }
 inline math::SinCos<double> sin_cos(double x) { return {math::sin(x), math::cos(x)}; }
 
-/// (cos u, sin u) of each row of U into rows m and m + `rows` of F, which may be U, times a factor for each column.
+/// Writes (cos u, sin u), times a factor per column, for each row of U into rows m and m + `rows` of F, which may be U.
 template <class T>
 void circle(const T* U, const T* factors, int64_t rows, int64_t columns, T* F) {
   for (int64_t m = 0; m < rows; ++m) {
@@ -60,7 +60,7 @@ void circle(const T* U, const T* factors, int64_t rows, int64_t columns, T* F) {
   }
 }
 
-// Flattened: where the compiler does not put exp into a loop, it takes one number at a time.
+// Flattened: if the compiler does not inline exp into a loop, it processes one number at a time.
 
 /// F = f(U) + eps
 template <class T, class Function>
@@ -143,7 +143,7 @@ void FeatureTile<S>::project(Rows<const S> x, const KeyList& list, int64_t first
         const auto value = load<Vector<T>>(at + place);
         sum += value * value;
       },
-      // Bounded however large a token is, since a padded one must not make others' derivatives NaN.
+      // Bounded however large a token is, since a padded token must not make other tokens' derivatives NaN.
       [&](const Vector<T>& sum, int64_t i) {
         store(norms_ + i, min_of(Vector<T>{} + static_cast<T>(1e30), sum) * factor);
       });
@@ -161,7 +161,7 @@ void FeatureTile<S>::largest(T* top) const {
   }
 }
 
-/// F = 2^(U - by) + eps and, for hyperbolic maps, 2^(-U - by) + eps; `by` and eps_ hold a number for each token
+/// F = 2^(U - by) + eps and, for hyperbolic maps, 2^(-U - by) + eps; `by` and eps_ hold one number per token
 template <class S>
 void FeatureTile<S>::shifted_exponentials(const T* by) {
   T* F = F_;
@@ -234,7 +234,7 @@ void FeatureTile<S>::query_features() {
   finish_features();
 }
 
-/// What is left to do when F is written, and to make factors of it where it was not written as such.
+/// What is left to do once F is written, including making factors of it if it was not written as such.
 template <class S>
 void FeatureTile<S>::finish_features() {
   const bool ends = map_.constant != 0;
@@ -348,7 +348,7 @@ const ComputeType<S>* FeatureTile<S>::backward(const T* z, const T* weights, T* 
   T* const dXt = plain() ? dF : dXt_;
   gradient(z, weights, sums, Omega_ == nullptr ? Sides::none : dOmega == nullptr ? Sides::right : Sides::both);
   if (fastfood_.has_value()) {
-    // dOmega is divided by scale, as that of a dense Omega below, which is taken with x before scaling.
+    // dOmega is divided by scale, like that of a dense Omega below, which is computed with x before scaling.
     fastfood_->backward(Xt_, dF, columns_, 1 / (unit_ * scale_), dXt, dOmega);
   } else if (Omega_ != nullptr) {
     if (!has_turned_) Omega_turned_ = Omega_transposed_.left(dim_, frequencies_, Omega_, {1, dim_});

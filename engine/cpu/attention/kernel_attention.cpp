@@ -1,5 +1,5 @@
 // Bidirectional kernel attention. Features are held transposed, F = phi^T (features x tokens): S += F V, z += F 1 for
-// keys, O^T = S^T F for queries, and back.
+// keys, O^T = S^T F for queries, and likewise backward.
 #include "engine/ops/attention/kernel_attention.h"
 
 #include <cmath>
@@ -91,7 +91,7 @@ class PartialState {
     for (int64_t i = 0; i < count; ++i) largest() = std::max(largest(), top[i]);
     if (!(largest() > shift() + kSlack)) return;
     const T factor = std::exp2(shift() - largest());
-    for (int64_t i = 0; i < sizes_.features * (sizes_.value_dim + kLanes<T>); ++i) S_[i] *= factor;  // and the lanes
+    for (int64_t i = 0; i < sizes_.features * (sizes_.value_dim + kLanes<T>); ++i) S_[i] *= factor;  // also the lanes
     shift() = largest();
   }
 
@@ -144,7 +144,7 @@ void attend(const KernelAttentionSpec& spec, const KernelAttentionSizes& sizes, 
     }
     return parts;
   };
-  Tensor tops;  // of whole sequences, where these are slices
+  Tensor tops;  // of whole sequences, if these are slices
   if (spec.slice != nullptr && spec.shifts()) {
     const Tensor own = Tensor::empty({jobs}, dtype_of<T>);
     for (int64_t head = 0; head < jobs; ++head) own.data<T>()[head] = PartialState<S>::top_of(parts_of(head));

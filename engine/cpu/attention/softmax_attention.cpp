@@ -7,21 +7,21 @@
 namespace bochner::cpu {
 namespace {
 
-/// The keys that queries take in: all of their sequence, or one part after the other, in order.
+/// The keys that queries attend to: all keys of their sequence, or one part after another, in order.
 struct KeyPart {
-  int64_t first_query = 0;  ///< place of the first query in the sequence
+  int64_t first_query = 0;  ///< position of the first query in the sequence
   int64_t first_key = 0;    ///< and of the first key
   int64_t keys = 0;         ///< of the whole sequence
   bool is_first = true;     ///< of its sequence's parts
   bool is_last = true;
-  Tensor carried{};  ///< of parts: (batch heads, tiles, n), what tiles of queries keep from one to the next
+  Tensor carried{};  ///< if in parts: (batch heads, tiles, n), what tiles of queries keep from one part to the next
 
   bool is_whole() const { return !carried.defined(); }
   template <class T>
   T* carried_of(int64_t head, int64_t tile) const {
     return carried.data<T>() + (head * carried.size(1) + tile) * carried.size(2);
   }
-  /// Causal, query i sees the keys before number ahead() + i + 1 of the part.
+  /// If causal, query i sees the keys before number ahead() + i + 1 of the part.
   int64_t ahead() const { return first_query - first_key; }
 };
 
@@ -92,7 +92,7 @@ void forward(const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& 
   });
 }
 
-/// G is the type of dK and dV. Of a part these are what its keys get from these queries.
+/// G is the type of dK and dV. For a part, dK and dV are what its keys get from these queries.
 template <class S, class G>
 void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& V, const KeyLists& lists,
               const KeyPart& part, const SoftmaxAttended& attended, const SoftmaxAttentionOptions& options,
@@ -105,7 +105,7 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
   const int64_t value_dim = V.size(3);
   const int64_t jobs = Q.size(0) * heads;
   const int64_t tiles = tiles_of(queries);
-  // Each piece of the queries has a dK and a dV of its own, so more pieces take more memory.
+  // Each piece of the queries has its own dK and dV, so more pieces take more memory.
   const int64_t pieces = std::min<int64_t>(pieces_per_head(jobs, tiles), 8);
   const int64_t sum_size = keys * (dim + value_dim);
   const Buffer<T> partial(pieces > 1 ? jobs * pieces * sum_size : 1);
@@ -184,7 +184,7 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
         const bool sees = c < count && lse[i + c] > -std::numeric_limits<T>::infinity();
         shift[c] = sees ? lse[i + c] * static_cast<T>(kLog2E) : std::numeric_limits<T>::max();
       }
-      T* const dQt = part.is_whole() ? Ot : part.carried_of<T>(head, i / kTile);  // O is not needed any more
+      T* const dQt = part.is_whole() ? Ot : part.carried_of<T>(head, i / kTile);  // O is no longer needed
       if (part.is_first) std::fill_n(dQt, dim * kTile, T(0));
       const int64_t visible = options.causal ? list.before(part.ahead() + i + count) : list.count;
       for (int64_t j = 0; j < visible; j += kTile) {
@@ -208,9 +208,9 @@ void backward(const Tensor& dO, const Tensor& Q, const Tensor& K, const Tensor& 
   parallel_for(jobs, 1, [&](int64_t head, int64_t) { finish(head, partial + head * pieces * sum_size, pieces); });
 }
 
-/// Keys and values on their way round the ring, and those of which slice they are.
+/// Keys and values on their way round the ring, and the slice they belong to.
 struct Visitors {
-  Tensor K, V, mask;  ///< undefined where the queries see none of them
+  Tensor K, V, mask;  ///< undefined if the queries see none of them
   SliceTour tour;
   KeyPart part;
 };

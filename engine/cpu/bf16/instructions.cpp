@@ -31,7 +31,7 @@ struct alignas(64) TileShapes {
 };
 constexpr TileShapes kShapes;
 
-/// A tile of C: in place where it is whole, otherwise in a copy.
+/// A tile of C: in place if it is whole, otherwise in a copy.
 struct Place {
   float* c;
   int64_t ldc, height, width;
@@ -57,7 +57,7 @@ struct Place {
   }
 };
 
-/// I x J tiles of C. The registers 0 to 3 hold C, 4 and 5 tiles of A, 6 and 7 tiles of B.
+/// I x J tiles of C. Registers 0 to 3 hold C, 4 and 5 tiles of A, 6 and 7 tiles of B.
 template <int I, int J>
 __attribute__((target("amx-tile,amx-bf16"))) void block(int64_t tiles, const bfloat16* a, const bfloat16* b,
                                                         Place* places) {
@@ -104,8 +104,8 @@ bool has_pairs() {
 
 namespace {
 
-/// The first `height` of I rows of J tiles of C, of which the last has `width` columns: all of them where `whole`. They
-/// are added to what is there where `adds`. A begins at a row of a tile and ends within it.
+/// The first `height` of I rows of J tiles of C, the last of which has `width` columns; all of them if `whole`. The
+/// result is added to C if `adds`. A begins at a row of a tile and ends within that tile.
 template <int I, int J, bool whole, bool adds>
 BOCHNER_PAIRS inline void strip(int64_t tiles, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc,
                                 int64_t height, int64_t width) {
@@ -151,7 +151,7 @@ BOCHNER_PAIRS inline void strip(int64_t tiles, const bfloat16* a, const bfloat16
   }
 }
 
-/// All rows of J tiles' columns of C.
+/// All rows of C in the columns of J tiles.
 template <int I, int J, bool adds>
 BOCHNER_PAIRS void strips(int64_t rows, int64_t width, int64_t tiles, const bfloat16* a, const bfloat16* b, float* c,
                           int64_t ldc) {
@@ -186,7 +186,7 @@ void product_of_pairs(int64_t rows, int64_t cols, int64_t depth, const bfloat16*
 }
 
 bool has_tiles() {
-  // From leaf 7 of cpuid: AMX-BF16 and AMX-TILE. The kernel gives a process the 8 KiB of registers when it asks
+  // From leaf 7 of cpuid: AMX-BF16 and AMX-TILE. The kernel grants a process the 8 KiB of registers on request
   // (ARCH_REQ_XCOMP_PERM for XTILEDATA, Linux 5.16 and later), for all its threads.
   uint32_t a = 7, b = 0, c = 0, d = 0;
   __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));

@@ -1,5 +1,5 @@
-// Blocks of both factors are widened to f32 first, so that the innermost loop has nothing but loads and multiply-adds:
-// a block of B for all rows of one of A, and this for all columns.
+// Blocks of both factors are first widened to f32, so that the innermost loop has only loads and multiply-adds: a block
+// of B for all rows of a block of A, and that for all columns.
 #include "engine/cpu/bf16/ordinary.h"
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace bochner::cpu {
 namespace {
 
 constexpr int64_t kTileSize = kBf16Tile * kBf16Depth;
-constexpr int64_t kLeftRows = 128;             // of a block of A
-constexpr int64_t kRightCols = 2 * kBf16Tile;  // of a block of B
+constexpr int64_t kLeftRows = 128;             // per block of A
+constexpr int64_t kRightCols = 2 * kBf16Tile;  // per block of B
 constexpr int64_t kTilesDeep = 4;              // of both
 constexpr int64_t kDeep = kTilesDeep * kBf16Depth;
-constexpr int64_t kLeftStride = kDeep + 16;  // so that rows do not share their places in a cache
+constexpr int64_t kLeftStride = kDeep + 16;  // so that rows do not compete for the same cache sets
 
-/// Lets ordinary instructions take small numbers for zero, as those for bf16 do, in the scope of this object.
+/// Makes ordinary instructions treat small numbers as zero, as those for bf16 do, during the lifetime of this object.
 class FlushesSmall {
  public:
 #if defined(__SSE2__)
@@ -58,12 +58,12 @@ inline Floats fused(float a, const Floats& b, const Floats& c) {
 #endif
 }
 
-/// Blocks of the factors, widened: A by rows, B by the depth. Columns of B beyond the last tile are not written.
+/// Blocks of the factors, widened: A by rows, B by depth. Columns of B beyond the last tile are not written.
 struct Widened {
   alignas(64) float left[kLeftRows * kLeftStride];
   alignas(64) float right[kDeep * kRightCols];
 
-  /// Tiles of A, `stride` numbers from those of the rows below them.
+  /// Tiles of A, `stride` numbers before those of the rows below them.
   void set_left(int64_t rows, int64_t tiles, const bfloat16* a, int64_t stride) {
     for (int64_t i = 0; i < rows; i += kBf16Tile, a += stride) {
       for (int64_t t = 0; t < tiles; ++t) {
@@ -76,7 +76,7 @@ struct Widened {
     }
   }
 
-  /// Tiles of B, `stride` numbers from those of the columns beside them.
+  /// Tiles of B, `stride` numbers before those of the columns next to them.
   void set_right(int64_t cols, int64_t tiles, const bfloat16* b, int64_t stride) {
     for (int64_t j = 0; j < cols; j += kBf16Tile, b += stride) {
       for (int64_t p = 0; p < tiles * kBf16Tile; ++p) {
@@ -155,7 +155,7 @@ inline void add(int64_t tiles, const float* a, const float* b, float* c, int64_t
   }
 }
 
-/// A block of C from one of A and one of B, I rows by J vectors at a time, at the edges in a copy.
+/// A block of C from a block of A and one of B, I rows by J vectors at a time; in a copy at the edges.
 template <Bf16Order order, int I, int J>
 void add_block(const Widened& from, int64_t rows, int64_t cols, int64_t tiles, float* c, int64_t ldc, bool adds) {
   constexpr int64_t kCols = J * kWide;
@@ -182,7 +182,7 @@ constexpr int kRowsAtOnce = kVectorRegisters == 32 ? 8 : 4;
 template <Bf16Order order>
 void product(int64_t rows, int64_t cols, int64_t depth, const bfloat16* a, const bfloat16* b, float* c, int64_t ldc,
              bool accumulate) {
-  constexpr int kVectors = order == Bf16Order::pairs ? 2 : 1;  // `tiles` has two sums for each element
+  constexpr int kVectors = order == Bf16Order::pairs ? 2 : 1;  // `tiles` has two sums per element
   const int64_t tiles = ceil_div(depth, kBf16Depth);
   if (tiles == 0 && !accumulate) {
     for (int64_t r = 0; r < rows; ++r) std::fill_n(c + r * ldc, cols, 0.0F);

@@ -6,7 +6,7 @@
 namespace bochner::cpu {
 namespace {
 
-/// 16 pairs: the first number of each in the lower half of a word.
+/// 16 pairs: the first number of each is in the lower half of a word.
 struct __attribute__((may_alias)) Pairs {
   uint32_t word[kBf16Tile];
 };
@@ -35,7 +35,7 @@ inline uint32_t rounded(float x) { return rounded_words(math::bits_as<uint32_t>(
 inline uint32_t rounded(bfloat16 x) { return x.bits; }
 #endif
 
-/// Pairs of consecutive numbers of a row, which has `count`; those beyond are 0.
+/// Pairs of consecutive numbers of a row of `count` numbers; those beyond are 0.
 template <class S>
 inline void pairs_along(const S* row, int64_t count, Pairs& to) {
 #if defined(__AVX512BW__)
@@ -82,12 +82,12 @@ inline void pairs_across(const S* first, const S* second, int64_t count, Pairs& 
 #endif
 }
 
-/// A tile of 16 lines, of which line(i, to) makes one, with its rows and columns of words swapped if `turned`.
+/// A tile of 16 lines, each made by line(i, to), with its rows and columns of words swapped if `turned`.
 template <class Line>
 inline void put_tile(Pairs* tile, bool turned, const Line& line) {
 #if defined(__AVX512F__)
   if (turned) {
-    Vector<float> x[kBf16Tile];  // in registers: the tile is written once
+    Vector<float> x[kBf16Tile];  // in registers, so that the tile is written only once
 #pragma GCC unroll 16
     for (int i = 0; i < kBf16Tile; ++i) {
       Pairs words;

@@ -25,7 +25,7 @@ Bf16Order chosen_order() {
   fail("BOCHNER_BF16: '{}' is none of pairs, tiles; these are the orders in which products of bf16 add", name);
 }
 
-/// The shortest of some products that together take less than a millisecond.
+/// The shortest time among some products that together take less than a millisecond.
 double seconds_of_product(Bf16Order order, Bf16By by) {
   using Clock = std::chrono::steady_clock;
   constexpr int64_t kSize = 64;
@@ -40,7 +40,7 @@ double seconds_of_product(Bf16Order order, Bf16By by) {
   return std::chrono::duration<double>(shortest).count();
 }
 
-/// Intel's processors execute vdpbf16ps at half the speed of multiply-adds of f32, while AMD's do at twice.
+/// Intel's processors execute vdpbf16ps at half the speed of multiply-adds in f32, AMD's at twice that speed.
 Bf16By chosen_way() {
   const Bf16Order order = bf16_order();
   if (!has_bf16_instruction(order)) return Bf16By::ordinary;

@@ -36,7 +36,7 @@ double multiply_add_peak() {
   using V = Vector<float>;
   const double seconds = shortest([] {
     parallel_for(threads(), 1, [](int64_t, int64_t) {
-      volatile float seed = 0.5F;  // twelve chains whose equality the compiler cannot see
+      volatile float seed = 0.5F;  // twelve chains that the compiler cannot see are equal
       V a = V{} + seed, b = V{} + seed, c = V{} + seed, d = V{} + seed, e = V{} + seed, f = V{} + seed;
       V g = V{} + seed, h = V{} + seed, i = V{} + seed, j = V{} + seed, k = V{} + seed, l = V{} + seed;
       const V x = V{} + seed;

@@ -8,11 +8,11 @@
 namespace bochner {
 namespace {
 
-/// The copies of the weights in one storage. They share it, so that no other tensor can come to lie where these do.
+/// The copies of the weights in one storage. They keep it alive, so that no other tensor can occupy the same memory.
 struct Kept {
   Tensor W;
   uint64_t version;
-  std::map<std::pair<const void*, cpu::WeightLayout>, Tensor> packed;  ///< by where a weight lies, and how it is read
+  std::map<std::pair<const void*, cpu::WeightLayout>, Tensor> packed;  ///< by the weight's address and how it is read
 };
 
 struct Table {
@@ -35,7 +35,7 @@ Tensor packed_or_kept(const Tensor& W, const WeightLayout& layout, const std::fu
   auto kept = std::find_if(table.storages.begin(), table.storages.end(),
                            [&](const Kept& one) { return one.W.shares_storage(W); });
   if (kept == table.storages.end()) {
-    // What nobody but this table has any more was made for one call, such as weights with an adapter's product added.
+    // What only this table still refers to was made for one call, such as weights with an adapter's product added.
     std::erase_if(table.storages, [](const Kept& one) { return one.W.is_alone(); });
     kept = table.storages.insert(table.storages.end(), Kept{W, W.version(), {}});
   }

@@ -11,11 +11,11 @@
 namespace bochner::cpu {
 namespace {
 
-/// Vectors of C per row of a block, and rows for that many vectors, so that C, a row of B and one value of A fit into
-/// the registers.
+/// Vectors of C per row of a block, and rows for that number of vectors, so that C, a row of B and one value of A fit
+/// into the registers.
 constexpr int kMaxVectors = kVectorRegisters == 32 ? 4 : 2;
 constexpr int max_rows(int vectors) {
-  if (kAddressSanitizer) return 5;  // two groups of rows; with its checks all sizes take a minute to compile
+  if (kAddressSanitizer) return 5;  // two groups of rows; with its checks, all sizes take a minute to compile
   constexpr std::array<int, 4> wide{12, 14, 8, 6};
   constexpr std::array<int, 4> narrow{8, 6, 4, 3};
   return (kVectorRegisters == 32 ? wide : narrow)[static_cast<size_t>(vectors - 1)];
@@ -24,11 +24,12 @@ constexpr int max_rows(int vectors) {
 /// The depth of the products of attention tiles, whose C is in a near cache.
 constexpr int64_t kTileDepth = 64;
 
-/// The part of B in use, in bytes: two thirds of an L1 cache of 48 KiB, or all of one of 32 KiB, where L2 is as fast.
+/// The size in bytes of the part of B in use: two thirds of an L1 cache of 48 KiB, or all of one of 32 KiB, where L2 is
+/// as fast.
 constexpr int64_t kPanelBytes = 32768;
 
-/// One block of C: R rows of V vectors of W elements, of which the last begins at column `last` <= (V - 1) W. Where B
-/// is `far`, of each of its rows what lies `ahead` is called into the L2 cache.
+/// One block of C: R rows of V vectors of W elements, of which the last begins at column `last` <= (V - 1) W. If B is
+/// `far`, the data `ahead` elements after each of its rows is prefetched into the L2 cache.
 template <class T, int W, int R, int V, bool far>
 void block(int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb, T* c, int64_t ldc, int64_t last,
            bool accumulate, int64_t ahead) {
@@ -83,7 +84,7 @@ constexpr auto blocks_of = []<int... R>(std::integer_sequence<int, R...>) {
 }
 (std::make_integer_sequence<int, max_rows(V)>{});
 
-/// A strip of C: all rows, V vectors wide. Each of the first blocks calls one vector of the rows of B that come next.
+/// A strip of C: all rows, V vectors wide. Each of the first blocks prefetches one vector of the next rows of B.
 template <class T, int W, int V>
 void strip(int64_t rows, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb, T* c, int64_t ldc,
            int64_t last, bool accumulate, int64_t ahead) {
@@ -98,7 +99,7 @@ void strip(int64_t rows, int64_t depth, const T* a, TileStrides a_strides, const
   }
 }
 
-/// C in strips of vectors of W elements, cols >= W; fewer columns use narrower vectors. A strip has at most Most
+/// C in strips of vectors of W elements, cols >= W; fewer columns use narrower vectors. A strip has at most `Most`
 /// vectors.
 template <class T, int W, int Most = kMaxVectors>
 void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides a_strides, const T* b, int64_t ldb,
@@ -106,7 +107,7 @@ void product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStrides 
   if constexpr (W > 1) {
     if (cols < W) {
       constexpr int kNarrower = W * sizeof(T) > 16 ? W / 2 : 1;
-      constexpr int kMost = std::min(kMaxVectors, (W - 2) / kNarrower + 1);  // of at most W - 1 columns
+      constexpr int kMost = std::min(kMaxVectors, (W - 2) / kNarrower + 1);  // for at most W - 1 columns
       product<T, kNarrower, kMost>(rows, cols, depth, a, a_strides, b, ldb, c, ldc, accumulate, ahead);
       return;
     }
@@ -147,7 +148,7 @@ void tile_product(int64_t rows, int64_t cols, int64_t depth, const T* a, TileStr
   const int64_t panel_cols = std::min<int64_t>(cols, kMaxVectors * kLanes<T>);
   const int64_t longest = std::max<int64_t>(64, kPanelBytes / static_cast<int64_t>(sizeof(T)) / panel_cols);
   const int64_t parts = std::max<int64_t>(1, ceil_div(depth, longest));
-  // A B of several panels may be in no near cache, and the next panel lies below this one.
+  // With several panels, A B may be in no near cache, and the next panel is below this one.
   for (int64_t i = 0; i < parts; ++i) {
     const int64_t begin = depth * i / parts;
     const int64_t size = depth * (i + 1) / parts - begin;
