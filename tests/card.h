@@ -14,7 +14,7 @@
 
 namespace bochner::testing_card {
 
-/// The reason why there is none; empty if there is one.
+/// The reason why there is no card; empty if there is one.
 inline std::string missing() {
   try {
     Device::named("cuda");
@@ -24,7 +24,7 @@ inline std::string missing() {
   }
 }
 
-/// Leaves NaN in freed memory of the card, so that an output that is not written shows.
+/// Fills freed memory of the card with NaN, so that outputs that are not written are noticed.
 inline void poison() {
   for (const int64_t count : {64, 1024, 65536}) {
     std::vector<Tensor> blocks;
@@ -34,7 +34,7 @@ inline void poison() {
   }
 }
 
-/// sum (a - b)^2 / sum b^2, where elements of b whose mean square is below `floor` count as that.
+/// sum (a - b)^2 / sum b^2, where `floor` replaces the mean square of b if that is smaller.
 inline double squared_error(const std::vector<double>& a, const std::vector<double>& b, double floor = 1e-6) {
   double error = 0;
   double size = 0;
@@ -46,7 +46,7 @@ inline double squared_error(const std::vector<double>& a, const std::vector<doub
   return error == 0 ? 0 : error / std::max(size, floor * static_cast<double>(b.size()));
 }
 
-/// A floor for the parts of one result: gradients that are 0 up to rounding are compared with those beside them.
+/// A floor for the parts of one result: gradients that are 0 up to rounding are compared on the scale of the others.
 inline double common_floor(const std::vector<std::vector<double>>& parts) {
   double largest = 0;
   for (const auto& part : parts) {

@@ -23,7 +23,7 @@ using Kind = FeatureMap::Kind;
 using Function = FeatureMap::Function;
 using Results = std::vector<std::vector<double>>;
 using Inputs = std::vector<Tensor>;
-/// Of Q, K, V and, perhaps, Omega.
+/// Takes Q, K, V and, optionally, Omega.
 using Attention = std::function<Variable(const std::vector<Variable>&, const Tensor& keys)>;
 
 Tensor values(uint64_t seed, const Shape& shape) {
@@ -54,16 +54,16 @@ Results run(const Attention& attention, const Inputs& inputs, const Tensor& keys
   return results;
 }
 
-/// Where attention runs, and on activations of which type.
+/// Where attention runs, and the type of its activations.
 struct Way {
   Device device;
   DType activations;
-  bool by_groups = true;  ///< by products of four warps, where the card has them
+  bool by_groups = true;  ///< by products of four warps, if the card has them
   std::string str() const {
     return fmt::format("{} with {}{}", device.str(), name_of(activations), by_groups ? "" : ", warp by warp");
   }
 };
-/// The CPU, and a card where there is one.
+/// The CPU, and a card if there is one.
 std::vector<Way> ways() {
   std::vector<Way> found{{Device::cpu(), DType::bf16}};
   if (testing_card::missing().empty()) {
@@ -89,13 +89,14 @@ bool is_zero(const std::vector<double>& x) {
   return std::all_of(x.begin(), x.end(), [](double value) { return std::abs(value) < 1e-12; });
 }
 
-/// The error of one rounding to bf16, as a norm against that of the normal numbers rounded. Of activations in bf16,
-/// inputs, O and the result are stored so: three roundings, where the composition, of f32 activations, may have one.
+/// The error of one rounding to bf16, as a norm relative to that of the normal numbers rounded. For activations in
+/// bf16, inputs, O and the result are stored in bf16: three roundings, whereas the composition, on f32 activations, may
+/// have one.
 constexpr double kRounding = 1.66e-3;
-/// The same of a gradient that is exactly 0, such as that of the only key's score: P (dO V - dO O) scale, where O,
-/// which backward reads, is rounded. With the scale 0.5 / sqrt(dim) of these tests that is kRounding / 2 beside the
-/// other results, and the floor sqrt(1e-3) of the largest of them: 2.6e-2 in the mean, and some more of the few tokens
-/// of a test.
+/// The same for a gradient that is exactly 0, such as that of the only key's score: P (dO V - dO O) scale, where O,
+/// which backward reads, is rounded. With the scale 0.5 / sqrt(dim) of these tests that is kRounding / 2 next to the
+/// other results, and the floor sqrt(1e-3) of the largest of them: 2.6e-2 on average, and somewhat more for the few
+/// tokens of a test.
 constexpr double kOfZero = 3e-2;
 
 void expect_at_most_twice(const Attention& fused, const Attention& composed, const Inputs& inputs, const Tensor& keys,
@@ -171,7 +172,7 @@ TEST(SoftmaxAttentionBf16, InBf16WritesNothingOutsideItsTensors) {
   EXPECT_EQ(broken_card_guards(), before);
 }
 
-/// x, in memory whose rows begin at odd multiples of 2 bytes.
+/// x, in memory where rows begin at odd multiples of 2 bytes.
 Tensor between_words(const Tensor& x) {
   Shape wider = x.shape();
   wider[3] += 1;
@@ -188,7 +189,7 @@ TEST(SoftmaxAttentionBf16, InBf16ReadsViewsOfAnyAlignment) {
     for (const double p : {0.0, 0.3}) {
       const SoftmaxAttentionOptions options{0.1, causal, Dropout::at(p, Generator(3, 5))};
       const auto results = [&](bool aligned, float hidden) {
-        // The first example's keys from 30 to 140 are hidden, among them a whole tile.
+        // The first example's keys from 30 to 140 are hidden, including a whole tile.
         std::vector<bool> real(2 * kLength, true);
         for (size_t i = 30; i < 140; ++i) real[i] = false;
         const Tensor filled = joint.clone();
@@ -320,7 +321,7 @@ TEST_P(KernelAttentionBf16, InBf16ReadsTokensWhereTheyAre) {
   const Tensor dO = bf16(values(5, {2, 2, kLength, kDim}));
   for (const bool causal : {false, true}) {
     const KernelAttentionSpec attention = spec(kDim, causal);
-    /// Of one copy of each token: in its place, alone, or where rows begin at no multiple of 16 bytes.
+    /// Results for one copy of each token: in place, alone, or where rows begin at no multiple of 16 bytes.
     const auto results = [&](const std::function<Tensor(const Tensor&)>& place) {
       const auto part = [&](int64_t i) { return place(joint.select(2, i).transpose(1, 2)); };
       const Tensor q = part(0), k = part(1), v = part(2);

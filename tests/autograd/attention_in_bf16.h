@@ -1,5 +1,5 @@
-// Attention composed of plain ops in bf16, with which fused kernels in bf16 are compared. Factors and results of matrix
-// products and of their gradients are stored in bf16; sums within a product, exponentials and quotients are f32
+// Attention composed of plain ops in bf16, against which fused kernels in bf16 are compared. Factors and results of
+// matrix products and of their gradients are stored in bf16; sums within a product, exponentials and quotients are f32
 // (PyTorch's autocast to bfloat16).
 #pragma once
 
@@ -73,7 +73,7 @@ inline Variable features(const FeatureMap& map, const Variable& u, const Variabl
   return map.function == FeatureMap::Function::relu ? relu(u) : elu(u) + 1;
 }
 
-/// Causal: by its weights, each key's features under their own shift, so that bf16 holds them.
+/// If causal, computed from its weights, with each key's features under their own shift, so that bf16 can hold them.
 inline Variable kernel_attention(const KernelAttentionSpec& spec, const Variable& Q, const Variable& K,
                                  const Variable& V, const Variable& Omega, const Tensor& keys) {
   const FeatureMap& map = spec.map;

@@ -34,21 +34,21 @@ using namespace testing_card;  // NOLINT
 using Inputs = std::vector<Variable>;
 using Function = std::function<Variable(const Inputs&)>;
 
-/// The CPU, and a card where there is one.
+/// The CPU, and a card if there is one.
 std::vector<Device> devices() {
   std::vector<Device> found{Device::cpu()};
   if (missing().empty()) found.push_back(Device::cuda());
   return found;
 }
 
-/// An op of some activations and some parameters.
+/// An op with some activations and some parameters.
 struct Case {
   std::string label;
   std::vector<Tensor> activations, parameters;
   Function apply, composed;
 };
 
-/// Normal numbers of f32, in f64.
+/// Normally distributed numbers in f32, stored as f64.
 Tensor values(const Shape& shape, uint64_t seed, double deviation = 1, double mean = 0) {
   Generator generator(seed);
   return normal(shape, generator, mean, deviation, DType::f32).cast(DType::f64);
@@ -94,7 +94,7 @@ void expect_little_loss(Case given) {
       const double allowed = std::max(squared_error(least[i], expected[i], floor), 1e-6);
       if (found[i].size() >= 100) {
         EXPECT_LE(error, 2 * allowed) << given.label << " on " << device.str() << ", result " << i;
-      } else {  // of few numbers it is a matter of luck
+      } else {  // with few numbers it is a matter of luck
         error_of_few += error;
         least_of_few += allowed;
       }
@@ -107,7 +107,7 @@ constexpr int64_t kRows[] = {1, 7, 1023};
 
 TEST(Bf16, LinearWithNormResidualAndDropout) {
   for (const int64_t rows : kRows) {
-    // The second is held in registers by the norm, and those 64 wide have kernels of their own on a card.
+    // The norm holds the second in registers, and those 64 wide have their own kernels on a card.
     for (const auto& [columns, outputs] : {std::pair<int64_t, int64_t>{9, 24}, {128, 24}, {64, 64}, {64, 192}}) {
       LinearSpec spec;
       spec.drop = Dropout::at(0.25, Generator(7, outputs == 192 ? 42 : 40));
@@ -142,7 +142,7 @@ TEST(Bf16, LinearAloneAndBehindRelu) {
 }
 
 TEST(Bf16, FeedForward) {
-  ::setenv("BOCHNER_EMULATED_SHARED", "232448", 1);  // of the cards that the kernels for narrow blocks are made for
+  ::setenv("BOCHNER_EMULATED_SHARED", "232448", 1);  // as on the cards for which the kernels for narrow blocks are made
   for (const int64_t rows : kRows) {
     for (const auto& [columns, hidden] : {std::pair<int64_t, int64_t>{9, 104}, {128, 104}, {64, 128}}) {
       FeedForwardOptions options;
@@ -165,7 +165,7 @@ TEST(Bf16, FeedForward) {
 
 TEST(Bf16, LayerNorm) {
   for (const int64_t rows : kRows) {
-    for (const int64_t columns : {9, 64, 128, 1030}) {  // the second has kernels of its own on a card
+    for (const int64_t columns : {9, 64, 128, 1030}) {  // the second has its own kernels on a card
       if (rows > 7 && columns > 128) continue;
       const std::vector<Tensor> parameters{values({columns}, 5, 0.2, 1), values({columns}, 6, 0.2)};
       expect_little_loss({fmt::format("layer norm, {} rows of {}", rows, columns),
@@ -208,7 +208,7 @@ TEST(Bf16, ElementsAndSums) {
 }
 
 TEST(Bf16, EveryElementwiseFunctionIsRoundedOnce) {
-  // Half a unit in the last place, and what f32 adds.
+  // Half a unit in the last place, plus what f32 adds.
   const auto expect_near = [](const char* name, const Tensor& found, const Tensor& expected) {
     ASSERT_EQ(found.dtype(), DType::bf16) << name;
     const auto a = found.to_vector<double>();

@@ -1,4 +1,4 @@
-// Every op of the list, on a card: value and gradients are those of the CPU in f64, in both precisions.
+// Every op in the list, on a card: value and gradients equal those of the CPU in f64, in both precisions.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using testing_card::poison;
 using testing_card::squared_error;
 
-/// The value of a sample and its gradients under a fixed projection, one after the other.
+/// The value of a sample and its gradients under a fixed projection, one after another.
 std::vector<std::vector<double>> run(const Sample& sample, Device device, DType dtype) {
   Tape tape;
   std::vector<Variable> inputs;
@@ -49,7 +49,7 @@ TEST_P(EveryOpOnACard, EqualsTheCpu) {
       ASSERT_EQ(found.size(), expected.size()) << sample.label;
       for (size_t i = 0; i < expected.size(); ++i) {
         ASSERT_EQ(found[i].size(), expected[i].size()) << sample.label << ", result " << i;
-        // Where the problem itself magnifies rounding, f32 may lose as much as on the CPU.
+        // If the problem itself magnifies rounding errors, f32 may lose as much as on the CPU.
         const double allowed = std::max(1e-7, 10 * squared_error(in_f32[i], expected[i]));
         EXPECT_LE(squared_error(found[i], expected[i]), dtype == DType::f64 ? 1e-20 : allowed)
             << name_of(dtype) << " " << sample.label << ", result " << i;

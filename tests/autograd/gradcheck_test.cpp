@@ -1,4 +1,4 @@
-// Tests of gradcheck itself: right derivatives pass, and each kind of wrong one is found and named.
+// Tests of gradcheck itself: right derivatives pass, and each kind of wrong derivative is found and named.
 #include "autograd/gradcheck.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Inputs = std::vector<Variable>;
 
-/// x^2 whose derivative is said to be `factor` x, and that of the derivative `second`.
+/// x^2 whose derivative is claimed to be `factor` x, and the second derivative `second`.
 Variable squared(const Variable& x, double factor, double second = 2) {
   return record("squared", square(x.value()), {&x}, [=](const Variable& g) {
     const Variable slope =

@@ -1,9 +1,9 @@
 // The promises of each op in a form that tests can read. From one entry come the float64 gradient checks of first and
-// second order, the check of the value against a reference, the refusal of bad arguments and, with a GPU, the parity of
-// both devices.
+// second order, the check of the value against a reference, the refusal of bad arguments and, with a GPU, the
+// comparison of both devices.
 //
-// To add one, describe the op in a file of tests/autograd/ops or tests/autograd/fused, named as the file of its
-// derivative, which ends in `const bool kXDescribed = add_family(describe_x);`.
+// To add one, describe the op in a file of tests/autograd/ops or tests/autograd/fused that is named like the file of
+// its derivative and ends in `const bool kXDescribed = add_family(describe_x);`.
 #pragma once
 
 #include <functional>
@@ -37,7 +37,7 @@ struct OpInfo {
 
 using OpInfos = std::vector<OpInfo>;
 
-/// Every op that some file describes, by name. Complete once main() has begun.
+/// Every op that some file describes, by name. Complete once main() has started.
 const OpInfos& op_infos();
 /// Adds the ops of a family to the list.
 bool add_family(void (*describe)(OpInfos&));
@@ -47,11 +47,11 @@ Tensor sample_values(const Shape& shape, uint64_t seed, double low = -2, double 
 /// The layouts that every op must cope with: contiguous, transposed and strided views of one shape, labelled.
 std::vector<std::pair<std::string, Tensor>> sample_layouts(const Shape& shape, uint64_t seed, double low = -2,
                                                            double high = 2, double margin = 0.05);
-/// An op of one input, with samples in all layouts of these shapes; `seed` is that of the first.
+/// An op with one input, with samples in all layouts of these shapes; `seed` is for the first one.
 OpInfo describe_on_layouts(uint64_t seed, const char* name, const char* equation, const std::vector<Shape>& shapes,
                            const std::function<Variable(const Variable&)>& f);
 
-/// A tensor that a sample has beside its inputs (labels, a mask), moved to their device and, if it is floating,
+/// A tensor that a sample has besides its inputs (labels, a mask), moved to their device and, if it is floating,
 /// converted to their type; undefined stays undefined.
 inline Tensor beside(const Variable& input, const Tensor& held) {
   if (!held.defined()) return held;

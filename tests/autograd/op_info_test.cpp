@@ -1,4 +1,4 @@
-// Every op of the list: its equation is stated, its derivatives agree with differences, its bad calls are refused.
+// Every op in the list: its equation is stated, its derivatives agree with differences, its bad calls are refused.
 #include "tests/autograd/op_info.h"
 
 #include <gtest/gtest.h>
@@ -111,7 +111,7 @@ TEST_P(EveryOp, RefusesBadCalls) {
 
 std::string op_name(const testing::TestParamInfo<size_t>& tested) { return op_infos()[tested.param].name; }
 
-/// The places in op_infos() of the ops that `holds` is true for.
+/// The indices in op_infos() of the ops for which `holds` is true.
 template <class Holds>
 std::vector<size_t> ops_that(Holds holds) {
   std::vector<size_t> found;

@@ -1,4 +1,5 @@
-// Memory that a tape holds is overwritten: backward fails and names the op, and never returns wrong gradients.
+// Memory that a tape holds is overwritten: backward fails with an error that names the op, and never returns wrong
+// gradients.
 #include <gtest/gtest.h>
 
 #include "autograd/ops/binary.h"
@@ -125,7 +126,7 @@ TEST(Overwrite, AParameterOfABlockThatRunsAgainIsNamed) {
   }
 }
 
-// Each of two gradients that are the same tensor gets memory of its own, which the next backward pass adds to.
+// Two gradients that are the same tensor get separate memory, to which the next backward pass adds.
 TEST(Overwrite, GradientsOfParametersShareNoMemory) {
   Parameter a{"a", numbers({3}, 1), {}}, b{"b", numbers({3}, 2), {}};
   const Tensor given = Tensor::full({3}, 1, DType::f64);
@@ -140,7 +141,7 @@ TEST(Overwrite, GradientsOfParametersShareNoMemory) {
 
 class EveryOpThatIsOverwritten : public testing::TestWithParam<size_t> {};
 
-// Whatever input is overwritten: the gradients are what they were, or there is an error.
+// Whichever input is overwritten, the gradients are unchanged, or there is an error.
 TEST_P(EveryOpThatIsOverwritten, AnswersRightlyOrNotAtAll) {
   const OpInfo& op = op_infos()[GetParam()];
   const Sample& sample = op.samples[0];
@@ -175,7 +176,7 @@ TEST_P(EveryOpThatIsOverwritten, AnswersRightlyOrNotAtAll) {
 INSTANTIATE_TEST_SUITE_P(Ops, EveryOpThatIsOverwritten, testing::Range<size_t>(0, op_infos().size()),
                          [](const auto& tested) { return op_infos()[tested.param].name; });
 
-// Both lie in one memory: what is read must be what was there before.
+// Both share memory: what is read must be what was there before.
 TEST(Overlap, CopiesAndSumsReadBeforeTheyWrite) {
   const auto square = [] { return Tensor::arange(9).cast(DType::f32).view({3, 3}); };
   const Tensor expected = square() + square().transpose(0, 1);

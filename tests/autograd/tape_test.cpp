@@ -91,7 +91,7 @@ TEST(Tape, BackwardFreesAsItGoes) {
   EXPECT_LT(Allocator::of(Device::cpu()).stats().current_bytes, before - 40 * 400'000);
 }
 
-// Twice in plain ops and in two blocks that run again, of which one comes before the plain ops and one behind them.
+// Twice in plain ops and in two blocks that run again, one before the plain ops and one after them.
 TEST(Tape, AParameterIsCompletedWhenItsGradientChangesNoMore) {
   Parameter often = scalar("often", 0.3), in_block = scalar("in_block", 0.5), plain = scalar("plain", 0.7);
   Parameter first = scalar("first", 1), frozen = scalar("frozen", 2);
@@ -209,7 +209,7 @@ TEST(Tape, ThousandsOfStepsDeepIsNoDanger) {
   EXPECT_EQ(tape.gradients(y, {x})[0].item(), 1);
 }
 
-// The same loss, gradients and noise as without, from a tape that holds less.
+// The same loss, gradients and noise as without recomputation, from a tape that holds less.
 TEST(Recompute, ChangesNothingButMemory) {
   const auto run = [](bool again, std::vector<std::vector<double>>& gradients) {
     Generator values(1), noise(2);

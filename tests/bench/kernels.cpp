@@ -3,11 +3,11 @@
 //
 //   kernels [FILTER] [--seconds S] [--threads N] [--cpu-time]
 //
-// FILTER is a part of a case's name, and only matching cases run. Transforms that wait for memory are measured in GB/s
-// and against a copy; a feature map by FastFood counts the operations of the dense map that it replaces. --cpu-time
-// runs one thread and counts its processor time: for machines that other programs use meanwhile. Floating-point
-// operations are those of the matrix products: softmax 4 L D forward and 14 L D with backward for each token and head
-// (half of it if causal), kernel attention 8 M D and 24 M D (backward computes the features again).
+// FILTER is part of a case's name, and only matching cases run. Transforms that wait for memory are measured in GB/s
+// and against a copy; a FastFood feature map counts the operations of the dense map that it replaces. --cpu-time runs
+// one thread and counts its processor time: for machines that also run other programs. Floating-point operations are
+// those of the matrix products: softmax 4 L D forward and 14 L D with backward per token and head (half of it if
+// causal), kernel attention 8 M D and 24 M D (backward recomputes the features).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ double now() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// The limit of the threads in GFLOP/s.
+/// The limit of the threads in use, in GFLOP/s.
 double peak_in_use() { return cpu::multiply_add_peak() * 1e-9; }
 
 struct Timing {
@@ -60,7 +60,7 @@ Timing measure(double seconds, const std::function<void()>& run) {
   return {times.front(), times[times.size() / 2]};
 }
 
-/// Measures and prints the cases that a filter names.
+/// Measures and prints the cases that match a filter.
 class Bench {
  public:
   Bench(std::string filter, double seconds) : filter_(std::move(filter)), seconds_(seconds) {}
@@ -103,7 +103,7 @@ void add_matmul(const Bench& bench, int64_t b, int64_t m, int64_t n, int64_t k, 
   bench.run(name, 2.0 * static_cast<double>(b * m) * static_cast<double>(n * k), [=] { matmul(A, B); });
 }
 
-/// A linear layer with its norm: what stands for tall, thin products in a model.
+/// A linear layer with its norm: an example of tall, thin products in a model.
 void add_linear_layer(const Bench& bench, int64_t rows, int64_t inputs, int64_t outputs) {
   const std::string shape = fmt::format("linear {} x {} -> {}", rows, inputs, outputs);
   if (!bench.wants(shape)) return;
@@ -196,7 +196,7 @@ void add_causal(const Bench& bench, int64_t heads, int64_t l, int64_t d, int64_t
   });
 }
 
-/// In place, as the transform of FastFood and of structured rotations is used.
+/// In place, as FastFood and structured rotations use the transform.
 void add_hadamard(const Bench& bench, int64_t rows, int64_t n) {
   const std::string name = fmt::format("hadamard {} x {} in place", rows, n);
   if (!bench.wants(name)) return;
@@ -204,7 +204,7 @@ void add_hadamard(const Bench& bench, int64_t rows, int64_t n) {
   bench.run_memory(name, 2.0 * static_cast<double>(rows * n * 4), [=] { hadamard_(x); });
 }
 
-/// u = Omega x of tiles of tokens, by a dense Omega and by FastFood.
+/// u = Omega x for tiles of tokens, by a dense Omega and by FastFood.
 void add_maps(const Bench& bench, int64_t tokens, int64_t d, int64_t m) {
   const std::string shape = fmt::format("map L{} D{} M{}", tokens, d, m);
   if (!bench.wants(shape)) return;

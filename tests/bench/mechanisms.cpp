@@ -2,7 +2,7 @@
 //
 //   mechanisms [NAME ...] [--length 16384] [--heads 8] [--dim 64] [--features 128] [--threads 2]
 //
-// Without names, it measures all mechanisms that approximate a kernel by random features, and linear-elu. "beyond" is
+// Without names, it measures linear-elu and all mechanisms that approximate a kernel by random features. "beyond" is
 // the peak memory of tensors other than Q, K, V, the output's gradient and the mechanism's own, as a multiple of the
 // size of Q, K, V and their three gradients.
 #include <fmt/core.h>

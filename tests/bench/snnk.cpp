@@ -1,5 +1,5 @@
 // The time that SNNK layers save, and the speed of reading tables. All cases are timed in turn, round after round, so
-// that other load of the machine affects all alike; trust the ratios.
+// that other load on the machine affects all of them alike; trust the ratios.
 //
 //   snnk [--file TABLE.csv] [rounds]
 //
@@ -63,7 +63,7 @@ void forward_backward(const std::function<Variable(const Variable&)>& layer, con
   tape.backward(std::vector<Variable>{y}, Gradients{Variable(g)});
 }
 
-/// A network in training on its own rows.
+/// A network in training, with its own rows.
 struct Training {
   Training(const TableSplit& rows, std::optional<SnnkOptions> snnk)
       : init(1),

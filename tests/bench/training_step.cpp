@@ -1,7 +1,7 @@
-// One training step (forward, backward, AdamW) of the sequence classifier, timed: the program behind the speed tables;
+// Times one training step (forward, backward, AdamW) of the sequence classifier: the program behind the speed tables;
 // `--attention none` times that of an MLP on tables, 54-512-512-7, with the loader of their rows; `--bert` that of BERT
-// with a classifier of two classes, where `--dropout 0.1` is how it is fine-tuned. `--forward` times the evaluation
-// alone.
+// with a classifier of two classes, for which `--dropout 0.1` is the fine-tuning setting. `--forward` times only
+// evaluation.
 //
 //   training_step --attention performer --features 128 --length 1024 [--recompute|--forward]
 //                 [--batch 16 --layers 2 --dim 64 --heads 2 --hidden 128] [--threads 2] [--seconds 6]
@@ -38,7 +38,7 @@ int64_t resident_megabytes() {
   return usage.ru_maxrss / 1024;
 }
 
-/// A step, which returns its loss, what it trains, and the operations of its matrix products, counted as other programs
+/// A step, which returns its loss; what it trains; and the operations of its matrix products, counted as other programs
 /// do.
 struct Training {
   std::function<double()> step;
@@ -47,10 +47,10 @@ struct Training {
 };
 
 bool forward_alone = false;
-/// What the products of a step cost, in those of its forward pass: backward has two for each of them.
+/// The cost of a step's products relative to its forward pass: backward has two for each of them.
 double passes() { return forward_alone ? 1 : 3; }
 
-/// Forward, backward and AdamW; or forward alone, as in evaluation.
+/// Forward, backward and AdamW; or only forward, as in evaluation.
 template <class Model, class Loss>
 std::function<double()> step_of(std::shared_ptr<Model> model, std::shared_ptr<Generator> noise,
                                 const AdamOptions& options, Loss loss_of) {
@@ -76,8 +76,7 @@ std::function<double()> step_of(std::shared_ptr<Model> model, std::shared_ptr<Ge
   };
 }
 
-/// Of products with weights 2 for each weight and token and pass, of the scores and values of attention 4 L for each
-/// unit.
+/// For products with weights, 2 per weight, token and pass; for the scores and values of attention, 4 L per unit.
 double flops_of_blocks(const EncoderOptions& options, int64_t batch) {
   const double d = static_cast<double>(options.dim);
   const double each =

@@ -1,4 +1,4 @@
-// A model with an attention of this project's own, that of docs/5_mechanism.md (../example/cauchy.cpp).
+// A model with this project's own attention, that of docs/5_mechanism.md (../example/cauchy.cpp).
 #include <fmt/format.h>
 #include <layers/attention/registry.h>
 #include <layers/models/encoder.h>

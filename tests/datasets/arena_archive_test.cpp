@@ -1,5 +1,5 @@
-// Sets out of small archives in the layout of the Long Range Arena's: copied once and whole, the deeper of two copies,
-// and nothing of an archive that is cut or another one.
+// Data sets from small archives in the layout of the Long Range Arena's: copied once and completely, from the deeper of
+// two copies, and nothing from an archive that is truncated or a different one.
 #include "datasets/arena_archive.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ constexpr const char* kInner = "lra_release/lra_release/";
 
 class ArenaArchive : public testing::Test {
  protected:
-  /// A little of each set; the images are those of the generator.
+  /// A little of each data set; the images are those of the generator.
   void SetUp() override {
     for (const char* part : {"train", "eval", "test"}) {
       put(fmt::format("tsv_data/new_aan_pairs.{}.tsv", part), fmt::format("1.0\t1\t2\t{}\tb\n0.0\t1\t2\tc\td\n", part));
@@ -71,7 +71,7 @@ class ArenaArchive : public testing::Test {
   TaskData listops() {
     return listops::load_task({.place = listops::find(data()), .generator = {}, .read = {}, .found = true}, say());
   }
-  /// Nothing was written beside the archive.
+  /// Nothing was written next to the archive.
   void expect_untouched() const {
     EXPECT_EQ(std::distance(fs::directory_iterator(data()), fs::directory_iterator()), 1);
   }
@@ -235,7 +235,7 @@ TEST_F(ArenaArchive, MoreThanTheSetMayHaveIsRefusedAndNothingIsLeft) {
             std::string::npos)
       << message;
   expect_untouched();
-  // An empty file takes a block, too.
+  // Even an empty file takes a block.
   files_.clear();
   put("tsv_data/new_aan_pairs.train.tsv", std::string(5000, 'x'));
   for (int i = 0; i < 10; ++i) put(fmt::format("tsv_data/many/{}", i), "");

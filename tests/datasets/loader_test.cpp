@@ -68,7 +68,7 @@ TEST(Loader, MasksZerosWhereAsked) {
     return loader.next().mask.to_vector<int64_t>();
   };
   EXPECT_EQ(mask(false), (std::vector<int64_t>{1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0}));
-  // The second sequence has zeros alone, and keeps one; the third has nothing.
+  // The second sequence has only zeros, and keeps one; the third is empty.
   EXPECT_EQ(mask(true), (std::vector<int64_t>{0, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0}));
 }
 
@@ -90,7 +90,7 @@ TEST(Loader, LengthFollowsTheOptions) {
   const Batch cut = width({.max_length = 3, .multiple_of = 2});
   EXPECT_EQ(cut.ids.to_vector<int64_t>(), (std::vector<int64_t>{1, 2, 0, 1, 2, 3, 1, 2, 3}));
   EXPECT_EQ(cut.lengths.to_vector<int64_t>(), (std::vector<int64_t>{2, 3, 3}));
-  const Batch behind = width({.max_length = 2, .least_length = 3});  // cut, and padded behind the cut
+  const Batch behind = width({.max_length = 2, .least_length = 3});  // cut, and padded after the cut
   EXPECT_EQ(behind.ids.to_vector<int64_t>(), (std::vector<int64_t>{1, 2, 0, 1, 2, 0, 1, 2, 0}));
   EXPECT_EQ(behind.lengths.to_vector<int64_t>(), (std::vector<int64_t>{2, 2, 2}));
 }

@@ -1,4 +1,4 @@
-// Data that several threads, as processes would, make in one folder at once, while the making of some fails.
+// Data that several threads, standing for processes, make in one folder at once, while some attempts fail.
 #include "datasets/making.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ Recipe recipe(bool fails) {
   return recipe;
 }
 
-/// What ensure_made says, thrown or not, where `count` threads call it in one folder, `times` each.
+/// What ensure_made reports, thrown or not, if `count` threads call it in one folder, `times` each.
 std::multiset<std::string> ends_of(const fs::path& folder, size_t count, int times, bool fails) {
   std::vector<std::multiset<std::string>> ends(count);
   std::vector<std::thread> threads;
@@ -69,7 +69,7 @@ TEST(Making, SeveralAtOnceEndWithOneWholeSet) {
   }
 }
 
-// One that fails removes the folders that it has made, which another may just have found there.
+// An attempt that fails removes the folders it has made, which another may just have found there.
 TEST(Making, WhatFailsBesideOthersTakesNoFolderFromThem) {
   const test::TemporaryFolder folder;
   for (int round = 0; round < 10; ++round) {
@@ -80,8 +80,7 @@ TEST(Making, WhatFailsBesideOthersTakesNoFolderFromThem) {
   }
 }
 
-// As where another process is lost: one thread removes what is temporary and ends the program, while another makes
-// data.
+// As if another process were lost: one thread removes what is temporary and ends the program, while another makes data.
 TEST(Making, IsTakenUpAgainWhereverTheProgramEnded) {
   const test::TemporaryFolder folder;
   for (int round = 0; round < 100; ++round) {

@@ -36,7 +36,7 @@ TEST(Manifest, TellsWhatBecameOfAFile) {
   EXPECT_EQ(state_of(folder.path(), file), FileState::wrong_size);
   std::filesystem::remove(folder / "abc");
   EXPECT_EQ(state_of(folder.path(), file), FileState::missing);
-  ASSERT_EQ(mkfifo((folder / "abc").c_str(), 0600), 0);  // reading it would not end
+  ASSERT_EQ(mkfifo((folder / "abc").c_str(), 0600), 0);  // reading it would never end
   EXPECT_EQ(state_of(folder.path(), file), FileState::missing);
   std::filesystem::create_directory(folder / "many");
   std::filesystem::rename(folder / "abc", folder / "many/abc");

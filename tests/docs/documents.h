@@ -33,7 +33,7 @@ inline std::vector<std::smatch> matches(const std::string& text, const std::rege
   return {std::sregex_iterator(text.begin(), text.end(), pattern), std::sregex_iterator()};
 }
 
-/// Rows of a file by the names of its columns.
+/// The rows of a file, by the names of its columns.
 inline std::vector<std::map<std::string, std::string>> rows_of(const std::filesystem::path& csv) {
   CsvReader reader(csv);
   reader.read_header();

@@ -1,5 +1,5 @@
 // The rules of the source tree: which folder may use which, how long a file may be, how many files a folder may have,
-// that each header begins with its purpose, and what the root of the repository holds.
+// that each header begins with its purpose, and what the root of the repository contains.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Source {
   std::vector<std::string> lines;
 };
 
-/// The C++ and CUDA files of the five folders and, where asked for, of the tests.
+/// The C++ and CUDA files of the five folders and, if requested, of the tests.
 std::vector<Source> sources(bool tests) {
   const fs::path root = BOCHNER_SOURCE_DIR;
   std::vector<Source> found;
@@ -63,7 +63,8 @@ TEST(House, AFolderUsesOnlyThoseAboveIt) {
   EXPECT_GT(includes, 300);
 }
 
-// A program uses what all share, and no other program. README.md of experiments says what the folders of common hold.
+// A program uses what all programs share, and no other program. README.md of experiments says what the folders of
+// common contain.
 TEST(House, FoldersOfExperimentsIncludeOneWayOnly) {
   const std::string root = "experiments/";
   const std::vector<std::string> order = {"common/process/", "common/config/",  "common/run/",
@@ -90,7 +91,7 @@ TEST(House, FoldersOfExperimentsIncludeOneWayOnly) {
   EXPECT_EQ(std::ssize(seen), std::ssize(order) + 1) << "a folder is not where it is looked for";
 }
 
-// What a tool or a person leaves there belongs elsewhere, or into .gitignore. Hidden names are those of such tools.
+// What a tool or a person leaves there belongs elsewhere, or in .gitignore. Hidden names belong to such tools.
 TEST(House, TheRootHoldsNothingElse) {
   const std::set<std::string> known = {
       "CMake", "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "autograd", "datasets",
@@ -119,7 +120,7 @@ TEST(House, EachHeaderBeginsWithItsPurpose) {
   }
 }
 
-// So that programs do not call one that is obeyed unknown. Kernels read none.
+// So that programs do not report a variable that is obeyed as unknown. Kernels read none.
 TEST(House, TheEngineReadsTheVariablesThatItNamesInOnePlace) {
   const std::set<std::string> named(bochner::kEngineVariables.begin(), bochner::kEngineVariables.end());
   std::set<std::string> read;

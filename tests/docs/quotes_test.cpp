@@ -33,13 +33,12 @@ std::string without_remarks(std::string page) {
   return page;
 }
 
-/// What a reader sees as text: without hidden parts and blocks of code.
+/// What a reader sees as text: no hidden parts or blocks of code.
 std::string prose_of(const fs::path& document) {
   return std::regex_replace(without_remarks(text_of(document)), std::regex("```[^`]*```"), "");
 }
 
-/// The name after # by which a link leads to a heading: its letters, digits, _ and -, in small letters, and - for a
-/// blank.
+/// The name after # by which a link leads to a heading: its letters, digits, _ and -, in lower case, and - for a space.
 std::string anchor_of(const std::string& heading) {
   std::string anchor;
   for (const char c : heading) {
@@ -56,7 +55,7 @@ bool has_heading(const std::string& prose, const std::string& anchor) {
                      [&](const std::smatch& heading) { return anchor_of(heading[2]) == anchor; });
 }
 
-/// Lines without the indentation that all of them share.
+/// Lines without their common indentation.
 std::vector<std::string> outdented(std::vector<std::string> lines) {
   size_t least = std::string::npos;
   for (const std::string& line : lines) least = std::min(least, line.find_first_not_of(' '));
@@ -64,7 +63,7 @@ std::vector<std::string> outdented(std::vector<std::string> lines) {
   return lines;
 }
 
-/// Whether the lines are in the text, whole and one after the other; the indentation of the block may differ.
+/// Whether the lines occur in the text, whole and consecutively; the indentation of the block may differ.
 bool holds_lines(const std::string& text, const std::string& quotation) {
   const std::vector<std::string> lines = lines_of(text), quoted = outdented(lines_of(quotation));
   for (size_t i = 0; i + quoted.size() <= lines.size(); ++i) {
@@ -74,7 +73,7 @@ bool holds_lines(const std::string& text, const std::string& quotation) {
   return false;
 }
 
-/// Source without comments, whose names do not count.
+/// Source without comments, in which names do not count.
 std::string without_comments(const std::string& source) {
   return std::regex_replace(source, std::regex("//[^\n]*"), "");
 }
@@ -179,7 +178,7 @@ TEST(Documents, TheMapOfPapersNamesWhatIsThere) {
 TEST(Documents, NumbersOfThePapersStandInTheirTables) {
   const std::map<std::string, std::string> papers = {
       {"KL", "Learning the Transformer Kernel"}, {"SKY", "Skyformer"}, {"Skyformer", "Skyformer"}};
-  std::map<std::string, std::string> values;  // of a source, each between blanks
+  std::map<std::string, std::string> values;  // of a source, each between spaces
   for (const char* file : {"experiments/lra/paper.csv", "docs/results/paper.csv"}) {
     for (const auto& row : rows_of(kRoot / file)) values[row.at("source")] += " " + row.at("value") + " ";
   }

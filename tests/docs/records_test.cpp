@@ -1,4 +1,4 @@
-// docs/results/make.py --check finds every number of a page that is not in its record (CTest docs.results runs it on
+// docs/results/make.py --check finds every number on a page that is not in its record (CTest docs.results runs it on
 // the pages themselves), and records are as their runs wrote them.
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST_F(Records, ANumberThatIsChangedInARecordIsFound) {
   replace("sparsity/0.9/gmm-prf/results.json", "0.966", "0.956");
   const std::string text = said();
   EXPECT_NE(text.find("docs/results/sparsity.md:"), std::string::npos) << text;
-  EXPECT_NE(text.find("docs/results/README.md:"), std::string::npos) << text;  // the scoreboard quotes it, too
+  EXPECT_NE(text.find("docs/results/README.md:"), std::string::npos) << text;  // the scoreboard also quotes it
 }
 
 TEST_F(Records, APictureIsMadeOfThem) {
@@ -128,7 +128,7 @@ TEST(Runs, AreAsTheyWereWritten) {
     ++records;
     for (const auto& [name, hash] : json.at("files").items()) {
       const fs::path file = entry.path().parent_path() / name;
-      if (!fs::exists(file)) continue;  // not all that a run writes is committed
+      if (!fs::exists(file)) continue;  // not everything that a run writes is committed
       ++files;
       EXPECT_EQ(xxh3_of_file(file), hash) << file;
     }
@@ -139,7 +139,7 @@ TEST(Runs, AreAsTheyWereWritten) {
   EXPECT_GT(files, 500U);
 }
 
-// A number of another protocol would never stand beside a run's own.
+// A number for another protocol would never appear next to a run's own.
 TEST(PapersNumbers, AreOfAPreset) {
   size_t count = 0;
   for (const auto& entry : fs::directory_iterator(kRoot / "experiments")) {
@@ -154,7 +154,7 @@ TEST(PapersNumbers, AreOfAPreset) {
   EXPECT_GT(count, 300U);
 }
 
-/// `Suite.Name` of every test, a line each.
+/// `Suite.Name` of every test, one per line.
 std::string tests_there() {
   std::string names;
   for (const auto& entry : fs::recursive_directory_iterator(kRoot / "tests")) {
@@ -167,7 +167,7 @@ std::string tests_there() {
   return names;
 }
 
-// A claim that a test shows names a test that is there.
+// A claim backed by a test names a test that exists.
 TEST(Claims, NameTestsThatAreThere) {
   const std::string names = tests_there();
   size_t count = 0;
@@ -188,7 +188,7 @@ TEST(Claims, TheScriptForACardNamesTestsThatAreThere) {
     std::istringstream patterns(filter[2].str());
     for (std::string pattern; std::getline(patterns, pattern, ':');) {
       ++count;
-      if (pattern.starts_with('-')) pattern.erase(0, 1);         // and those after it are left out
+      if (pattern.starts_with('-')) pattern.erase(0, 1);         // and the patterns after it are left out
       std::string regex = pattern.substr(0, pattern.find('/'));  // what follows is a parameter
       for (size_t at = 0; (at = regex.find_first_of(".*", at)) != std::string::npos; at += 2) {
         regex.replace(at, 1, regex[at] == '.' ? "\\." : ".*");

@@ -53,8 +53,8 @@ Variable composed_taps(const Variable& x, const Variable& g, const Size& size) {
   return reshape(concat(taps, 1), {x.size(1), rows, width, x.size(3)});
 }
 
-// Sequences shorter than the filter, of one token, of none; widths beyond eight; whole vectors and what is left of
-// them; images, of half a last row too.
+// Sequences shorter than the filter, of one token, of none; widths beyond eight; whole vectors and remainders; images,
+// including ones with half a last row.
 const std::vector<Size> kSizes = {{{2, 2, 5, 3}, {1, 3}, 0},    {{1, 1, 1, 1}, {1, 1}, 0}, {{1, 3, 2, 4}, {1, 9}, 0},
                                   {{0, 2, 3, 2}, {1, 3}, 0},    {{2, 1, 0, 3}, {1, 5}, 0}, {{1, 2, 13, 1}, {1, 5}, 0},
                                   {{1, 1, 20, 17}, {1, 11}, 0}, {{2, 2, 9, 2}, {1, 7}, 0}, {{2, 1, 12, 3}, {3, 3}, 4},

@@ -20,7 +20,7 @@ TEST(GroupRules, AStarStandsForAnyText) {
   EXPECT_TRUE(fits("blocks.1.norm1.bias", "blocks.*norm*"));
   EXPECT_TRUE(fits("blocks.1.norm1.bias", "*"));
   EXPECT_TRUE(fits("ab", "ab*"));
-  EXPECT_TRUE(fits("a.aab", "*aab"));  // the first `a` that fits is not the one
+  EXPECT_TRUE(fits("a.aab", "*aab"));  // the first matching `a` is not the right one
   EXPECT_TRUE(fits("", "**"));
   EXPECT_FALSE(fits("blocks.1.norm1.weight", "*.bias"));
   EXPECT_FALSE(fits("bias", "*.bias"));

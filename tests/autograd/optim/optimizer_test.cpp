@@ -28,7 +28,8 @@ TEST(Optimizer, AdamsFirstStepHasTheLengthOfTheRate) {
   EXPECT_NEAR(moved[2], 2.9, 1e-15);
 }
 
-// AdamW shrinks the parameter itself; Adam puts the decay into the gradient, whose sign alone counts in the first step.
+// AdamW shrinks the parameter itself; Adam adds the decay to the gradient, of which only the sign counts in the first
+// step.
 TEST(Optimizer, DecayIsDecoupledInAdamWAlone) {
   Parameter p = parameter("p", {10}, {-1});
   AdamW(std::vector<Parameter*>{&p}, {.eps = 0, .weight_decay = 0.5}).step(0.1);
@@ -74,7 +75,7 @@ TEST(Optimizer, WhatHasNoGradientOrIsFrozenStaysWhereItIs) {
   EXPECT_FALSE(moves.grad.defined());
 }
 
-/// Some steps of gradients that depend on the step.
+/// Some steps with gradients that depend on the step.
 void advance(Optimizer& optimizer, Parameter& p, int from, int to) {
   for (int step = from; step < to; ++step) {
     p.grad = sin(p.value * (1.0 + step));

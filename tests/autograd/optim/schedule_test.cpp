@@ -20,7 +20,7 @@ void expect_rates(const Schedule& schedule, const std::vector<double>& expected)
   }
 }
 
-/// Of a warm-up of 4 steps and a run of 100, of whose time 52 of 100 parts are over.
+/// For a warm-up of 4 steps and a run of 100, when 52 of 100 parts of its time are over.
 void expect_equal_shape(Kind kind, double height) {
   const Schedule schedule{kind, 1, 4, 100};
   EXPECT_EQ(schedule.rate(0, 0.52), 0);
@@ -34,7 +34,7 @@ TEST(Schedule, ConstantStaysAtThePeakBehindALinearWarmup) {
   expect_rates({Kind::constant, 0.5, 4, 10}, {0, 0.125, 0.25, 0.375, 0.5, 0.5, 0.5});
 }
 
-// Hugging Face's get_linear_schedule_with_warmup: 0 where the run ends.
+// Hugging Face's get_linear_schedule_with_warmup: 0 at the end of the run.
 TEST(Schedule, LinearRisesAndFallsToZeroAtTheEnd) {
   expect_rates({Kind::linear, 0.6, 2, 8}, {0, 0.3, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0, 0});
   expect_rates({Kind::linear, 0.6, 0, 3}, {0.6, 0.4, 0.2, 0});
@@ -108,7 +108,7 @@ TEST(Schedule, AWarmupThatIsAShareFollowsTheTime) {
   }
 }
 
-// A run of many steps that ends by time, after a hundred of them.
+// A run of many steps that ends by time, after a hundred steps.
 TEST(Schedule, RsqrtCountsStepsHoweverManyWereAskedFor) {
   for (const double warmup : {0.0, 0.1, 10.0}) {
     const Schedule asked{Kind::rsqrt, 1e-3, warmup, 1'000'000};
@@ -121,14 +121,14 @@ TEST(Schedule, RsqrtCountsStepsHoweverManyWereAskedFor) {
 
 TEST(Schedule, AWarmupInStepsTakesTheseHoweverFastTheTimePasses) {
   expect_equal_shape(Kind::constant, 1);
-  expect_equal_shape(Kind::linear, 0.5);  // of the peak where half of the time behind the warm-up is over
+  expect_equal_shape(Kind::linear, 0.5);  // of the peak, when half of the time after the warm-up is over
   expect_equal_shape(Kind::cosine, 0.5);
   EXPECT_EQ(Schedule({Kind::rsqrt, 1, 4, 100}).rate(2, 0.52), 0.25);
   EXPECT_EQ(Schedule({Kind::rsqrt, 1, 4, 100}).rate(16, 0.52), 0.25);
   const Schedule cycle{Kind::one_cycle, 1, 5, 105};  // its peak is step 4, its last step 104
   EXPECT_DOUBLE_EQ(cycle.rate(2, 0.1), cycle.rate(2));
   EXPECT_DOUBLE_EQ(cycle.rate(6, 0.6), cycle.rate(63));
-  EXPECT_LT(cycle.rate(3, 1), 0.05);  // the time is over before the warm-up: no high rate is left
+  EXPECT_LT(cycle.rate(3, 1), 0.05);  // the time is over before the warm-up: no high rate remains
 }
 
 TEST(Schedule, NamesAreThoseOfConfigurationFiles) {

@@ -1,5 +1,5 @@
-// Texts as documents, and as tokens on disk: what is read of files, folders and archives, what is held out, that the
-// cache is whole or absent, made once, and refused where it is damaged.
+// Texts as documents, and as tokens on disk: what is read from files, folders and archives, what is held out, and that
+// the cache is complete or absent, made only once, and refused if damaged.
 #include "datasets/corpora/token_cache.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(Documents, OfWikiTextAreItsArticlesWithoutMarks) {
   put(folder / "wiki.test.tokens",
       " \n = One = \n \n 3 @,@ 000 well @-@ known <unk> \n = = Part = = \n x \n = Two = \n y \n");
   const auto found = documents({(folder / "wiki.test.tokens").string()});
-  ASSERT_EQ(found.size(), 3U);  // what stands before the first article is one, too
+  ASSERT_EQ(found.size(), 3U);  // what comes before the first article is one too
   EXPECT_EQ(found[1],
             (std::vector<std::string>{" = One = ", " ", " 3,000 well-known <unk> ", " = = Part = = ", " x "}));
   EXPECT_EQ(found[2], (std::vector<std::string>{" = Two = ", " y "}));
@@ -76,7 +76,7 @@ TEST(Documents, LongFilesWithoutEmptyLinesAreCutAtAnyLine) {
   put(folder / "log.txt", text);
   std::vector<size_t> lines;
   for (const auto& document : documents({(folder / "log.txt").string()})) lines.push_back(document.size());
-  EXPECT_EQ(lines, (std::vector<size_t>{64, 64, 22}));  // 64 KiB and what is left
+  EXPECT_EQ(lines, (std::vector<size_t>{64, 64, 22}));  // 64 KiB and the rest
 }
 
 /// Forty documents, each of two lines.

@@ -1,5 +1,5 @@
-// The readers of GLUE: on tables written here, and on the published ones, against what Python makes of them by
-// splitting lines at tabs (tests/golden/glue.py).
+// The readers of GLUE: on tables written here, and on the published ones, compared with Python code that splits lines
+// at tabs (tests/golden/glue.py).
 #include "datasets/glue/tables.h"
 
 #include <gtest/gtest.h>
@@ -199,7 +199,7 @@ TEST(GlueTables, OfPublishedFilesEveryRowIsThatOfPlainSplitting) {
       std::string said;
       const Table table =
           glue::read(folder, corpus, layout, {.partial = true}, [&](const std::string& line) { said = line; });
-      // The part of the file's name in front of `.tsv`.
+      // The part of the file's name before `.tsv`.
       const std::string name = std::filesystem::path(said.substr(0, said.find(".tsv"))).filename().string();
       const nlohmann::json& expected = golden.at(corpus.folder + "/" + name);
       EXPECT_EQ(table.size(), expected.at("rows").get<int64_t>()) << said;

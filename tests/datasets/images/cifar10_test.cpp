@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 void ignore(const std::string&) {}
 
-/// Record i: class i % 10, of one colour.
+/// Record i: class i % 10, in a single colour.
 std::string records(int count, int first = 0) {
   std::string bytes;
   for (int i = first; i < first + count; ++i) {
@@ -52,7 +52,7 @@ TEST(Cifar, GreyIsTheLuminanceOfThePapers) {
     for (int green = 0; green < 256; green += 7) {
       for (int blue = 0; blue < 256; blue += 9) {
         const double value = 255.5 * (0.2989 * red / 255 + 0.5870 * green / 255 + 0.1140 * blue / 255);
-        if (std::abs(value - std::round(value)) < 1e-9) continue;  // where doubles cannot tell
+        if (std::abs(value - std::round(value)) < 1e-9) continue;  // where doubles cannot decide
         ASSERT_EQ(grey(static_cast<uint8_t>(red), static_cast<uint8_t>(green), static_cast<uint8_t>(blue)),
                   static_cast<int>(value));
       }
@@ -190,7 +190,8 @@ TEST(Cifar, RealImagesAreAllThere) {
     data.train->copy_tokens(i, 0, ids);
     for (const int64_t id : ids) sum += static_cast<double>(id);
   }
-  // Channel means .4914 .4822 .4465 make a grey of .4809, and cutting takes half of what 255.5 adds and half a step.
+  // The channel means .4914 .4822 .4465 give a grey of .4809, and truncation takes half of what 255.5 adds and half a
+  // step.
   EXPECT_NEAR(sum / 1024 / 5000, 122.6, 0.8);
 }
 

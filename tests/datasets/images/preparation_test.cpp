@@ -1,4 +1,4 @@
-// Images as Pillow and transformers make them (tests/golden/images.py), bit for bit; how sets are divided.
+// Images prepared as by Pillow and transformers (tests/golden/images.py), bit for bit; how sets are divided.
 #include "datasets/images/preparation.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(Preparation, EqualsTransformers) {
     const Tensor values = prepared(images, {0}, preparation);
     ASSERT_EQ(values.shape(), (Shape{1, 3, 7, 7}));
     EXPECT_EQ(values.to_vector<float>(), one.at("values").get<std::vector<float>>()) << one.at("config");
-    // What is written is read again.
+    // What is written can be read again.
     folder.put("preprocessor_config.json", preparation_text(preparation));
     EXPECT_EQ(prepared(images, {0}, read_preparation(folder.path(), 7, 3)).to_vector<float>(),
               values.to_vector<float>());

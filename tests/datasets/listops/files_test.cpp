@@ -90,7 +90,7 @@ TEST(ListOpsFiles, DoNotDependOnThreads) {
   EXPECT_EQ(one, three);
 }
 
-// This hash never changes: another one means other data under the same options, which needs another kVersion.
+// This hash never changes: a different one means different data for the same options, which requires a new kVersion.
 TEST(ListOpsFiles, SeedZeroGivesTheFilesItAlwaysGave) {
   const TemporaryFolder folder;
   const Manifest manifest = write_files(folder.path(), small());
@@ -172,7 +172,7 @@ TEST(ListOpsFiles, EnsureLeavesForeignFilesAloneButNotAPartOfThem) {
   EXPECT_NE(told.lines[0].find("have no manifest; left as they are"), std::string::npos);
 }
 
-/// The names in the folder, hidden ones too.
+/// The names in the folder, including hidden ones.
 std::set<std::string> names_in(const std::filesystem::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename().string());
@@ -186,7 +186,7 @@ TEST(ListOpsFiles, WhatAKilledProcessWasMakingIsMadeAnewOrMovedIntoPlace) {
   Told told;
   const Manifest whole = write_files(folder / "whole", small());
   EXPECT_EQ(names_in(folder / "whole"), kComplete);
-  // Killed after it had made `made` of the four files, or, with all made, after it had moved `moved` of them.
+  // Killed after it had made `made` of the four files or, if all were made, after it had moved `moved` of them.
   const std::vector<std::string> all = {kTrainFile, kValidFile, kTestFile, "manifest.json"};
   for (const auto& [made, moved] : {std::pair<size_t, size_t>{0, 0}, {1, 0}, {3, 0}, {4, 0}, {4, 1}, {4, 3}, {4, 4}}) {
     const std::filesystem::path cut = folder / fmt::format("cut{}{}", made, moved).c_str();

@@ -18,7 +18,7 @@ namespace {
 
 using test::message_of;
 
-/// Short expressions, a few of them.
+/// A few short expressions.
 GeneratorOptions few() {
   GeneratorOptions options;
   options.min_length = 5;
@@ -29,8 +29,8 @@ GeneratorOptions few() {
   return options;
 }
 
-/// The exact probability of each length below max_length, computed from the leaves up: the length of a node is 1, or 2
-/// and the sum of 2 ... max_args independent lengths one level deeper.
+/// The exact probability of each length below max_length, computed from the leaves up: a node has length 1, or 2 plus
+/// the sum of 2 ... max_args independent lengths one level deeper.
 std::vector<double> exact_lengths(const GeneratorOptions& options) {
   const size_t longest = std::max<size_t>(2, static_cast<size_t>(options.max_length));
   std::vector<double> node(longest, 0.0);
@@ -114,7 +114,7 @@ TEST(ListOpsGenerator, EachLengthComesAsOftenAsItShould) {
     const double sigma = std::sqrt(kTrees * exact[n] * (1 - exact[n]));
     EXPECT_NEAR(seen[n], kTrees * exact[n], 4.5 * sigma) << "length " << n;
   }
-  EXPECT_EQ(seen[2] + seen[3], 0);  // an operator has two arguments at least
+  EXPECT_EQ(seen[2] + seen[3], 0);  // an operator has at least two arguments
   EXPECT_GT(seen[1], 0);
   EXPECT_GT(seen[23], 0);
 }
@@ -216,7 +216,7 @@ TEST(ListOpsGenerator, ResultDependsOnTheSeedButNotOnThreads) {
   EXPECT_FALSE(generate(options) == one);
 }
 
-// Asked for more, the first ones stay the same.
+// If more are requested, the first ones stay the same.
 TEST(ListOpsGenerator, FewerExpressionsAreABeginningOfMore) {
   GeneratorOptions options = few();
   const std::vector<Expression> few = generate(options);

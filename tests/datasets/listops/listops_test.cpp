@@ -76,7 +76,7 @@ TEST(ListOpsRead, LabelsThatLieAreRefusedUnlessNobodyLooks) {
 struct Bad {
   const char* what;
   std::string text;
-  const char* message;  ///< begins with it, after `file: `
+  const char* message;  ///< what it begins with, after `file: `
 };
 std::ostream& operator<<(std::ostream& out, const Bad& bad) { return out << bad.what; }
 
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Bad{"two expressions", "1 1\t1\n", "row 2 column 1: character 2: "},
                       Bad{"lying label", "1\t2\n", "row 2 column 2: the label is 2, but the expression is worth 1"}));
 
-// Two bad rows, far apart: the first is named, with any number of threads.
+// Two bad rows, far apart: the first one is named, with any number of threads.
 TEST(ListOpsRead, TheFirstBadRowIsNamedWithAnyNumberOfThreads) {
   const TemporaryFolder folder;
   std::string text = kHead;
@@ -239,7 +239,7 @@ TEST(ListOpsShared, EveryLabelOfTheSampleInTheFormOfTheLongRangeArenaIsRight) {
   EXPECT_EQ(read(path, "sample")->size(), 16);
 }
 
-// What is parsed and written again must be the same text, letter by letter.
+// Parsing and writing again must give the same text, character by character.
 TEST(ListOpsShared, OurWriterWritesTheirExpressions) {
   const auto path = shared_data("lra/listops_nyu_test_d20s.tsv.gz");
   if (path.empty()) GTEST_SKIP() << "no lra/listops_nyu_test_d20s.tsv.gz in $BOCHNER_DATA or ../shared/data";

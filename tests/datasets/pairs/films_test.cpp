@@ -82,7 +82,7 @@ TEST(Films, LabelsAreRightAndNothingElseTellsThem) {
       ++seconds[{pair.second, pair.same}];
       ++judgements[{places.positive[a], places.positive[b], pair.same ? 1 : 0}];
     }
-    // Each review, on each side, and each pair of judgements is as often in pairs of one film as in those of two.
+    // Each review, on each side, and each pair of judgements occurs as often in pairs of one film as in pairs of two.
     for (const auto* counts : {&firsts, &seconds}) {
       for (const auto& [key, count] : *counts) EXPECT_EQ(counts->at({key.first, !key.second}), count);
     }

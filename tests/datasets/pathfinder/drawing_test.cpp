@@ -22,7 +22,7 @@ Drawing picture(int64_t size, const std::string& difficulty, uint64_t number) {
   return draw(parameters(size, dashes_of(size, difficulty)), Generator(0).fork(number));
 }
 
-/// Sets that grow together.
+/// Sets that can be merged.
 class Union {
  public:
   explicit Union(size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
@@ -42,7 +42,7 @@ double distance(double x, double y, const Dash& dash) {
   return std::hypot(px - t * along_x, py - t * along_y);
 }
 
-/// Between two dashes, from points all along one of them.
+/// The distance between two dashes, from points all along one of them.
 double distance(const Dash& a, const Dash& b) {
   double least = 1e9;
   for (int i = 0; i <= 64; ++i) {
@@ -78,7 +78,7 @@ int label_by_dashes(const Drawing& drawing) {
   return reached.of(dash_at(drawing.discs[0])) == reached.of(dash_at(drawing.discs[1])) ? 1 : 0;
 }
 
-/// The label from the strokes as drawn, eight points to a pixel and not smoothed: points of ink that are near enough
+/// The label from the strokes as drawn, eight points per pixel and not smoothed: points of ink that are close enough
 /// belong to one contour. The discs are drawn in a separate picture, which shows where they are.
 int label_by_ink(Drawing drawing) {
   constexpr int64_t kScale = 8;
@@ -86,7 +86,7 @@ int label_by_ink(Drawing drawing) {
   const std::array<Point, 2> discs = drawing.discs;
   drawing.discs = {Point{-1000 * kUnits, -1000 * kUnits}, Point{-1000 * kUnits, -1000 * kUnits}};
   const std::vector<uint8_t> ink = strokes(drawing, kScale);
-  // Ink within 2 * reach of other ink meets it where both are thickened by reach.
+  // Ink within 2 * reach of other ink touches it if both are thickened by reach.
   const auto reach = static_cast<int64_t>(
       std::lround(static_cast<double>(2 * drawing.margin - drawing.parameters.thickness / 2) * kScale / kUnits / 2));
   std::vector<uint8_t> thick(ink.size(), 0);
@@ -203,8 +203,8 @@ TEST(PathfinderDrawing, ContoursHaveTheirDashesAndKeepApart) {
   }
 }
 
-/// Properties of a whole set: labels are a fair coin (one deviation of 500 is 2.2 %), short contours fill the room that
-/// is left, and the distance of the discs does not reveal the label.
+/// Properties of a whole data set: labels are a fair coin (one deviation for 500 is 2.2 %), short contours fill the
+/// remaining space, and the distance between the discs does not reveal the label.
 TEST(PathfinderDrawing, StatisticsOfASet) {
   const std::map<std::string, double> least = {{"easy", 9.5}, {"intermediate", 5}, {"hard", 2.3}};
   for (const std::string difficulty : kDifficulties) {
@@ -228,8 +228,8 @@ TEST(PathfinderDrawing, StatisticsOfASet) {
   }
 }
 
-/// A turn of density cos^2(1.8 x) is on average (pi / 4 - 1 / pi) / 1.8 = 0.259. Only where there is room on all sides:
-/// in small pictures contours that bend more are those that fit.
+/// A turn of density cos^2(1.8 x) is on average (pi / 4 - 1 / pi) / 1.8 = 0.259. This needs space on all sides: in
+/// small pictures, contours that bend more fit more often.
 TEST(PathfinderDrawing, TurnsHaveTheDensityOfTheContinuity) {
   double turned = 0;
   double squared = 0;
@@ -270,7 +270,7 @@ TEST(PathfinderDrawing, PicturesAreStretchedAndShowDiscsWhereTheyAre) {
   }
 }
 
-// A disc about the middle of the picture is as symmetric as it was before it was smoothed.
+// A disc about the middle of the picture is as symmetric as before smoothing.
 TEST(PathfinderDrawing, SmoothingIsSymmetric) {
   Drawing drawing;
   drawing.parameters = parameters(32, 6);
@@ -287,7 +287,7 @@ TEST(PathfinderDrawing, SmoothingIsSymmetric) {
   }
 }
 
-// This hash never changes: another one means other images under the same options, which needs another kVersion.
+// This hash never changes: a different one means different images for the same options, which requires a new kVersion.
 TEST(PathfinderDrawing, SeedZeroGivesThePicturesItAlwaysGave) {
   const auto hash_of = [](const std::vector<int64_t>& sizes) {
     Sha256 hash;

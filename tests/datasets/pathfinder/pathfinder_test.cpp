@@ -34,7 +34,7 @@ std::string message_of_reading(const fs::path& folder, bool partial = true) {
   return message_of([&] { read(folder, {.size = 32, .partial = partial}, told.say()); });
 }
 
-/// As an archive of the Long Range Arena: without a manifest.
+/// Like an archive of the Long Range Arena: without a manifest.
 void make_official(const fs::path& folder, int64_t count = 40) {
   write_files(folder, small(count));
   fs::remove(folder / Manifest::kFileName);
@@ -180,7 +180,7 @@ TEST(PathfinderRead, WithoutAManifestTheOriginIsUnknown) {
             std::vector<std::string>{"40 images of unknown origin, as they have no manifest; 200000 are published"});
 }
 
-// The parts are moved one after the other, and the manifest, which says where they are from, is the last.
+// The parts are moved one after another, and the manifest, which says where they come from, is last.
 TEST(PathfinderRead, WhatAKilledProcessHadFinishedIsTakenUp) {
   const std::vector<std::string> moved = {"imgs", "metadata", Manifest::kFileName};
   for (size_t count = 0; count < moved.size(); ++count) {

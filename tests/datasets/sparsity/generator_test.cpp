@@ -19,7 +19,7 @@ GeneratorOptions small(double relevant) {
   return {.relevant = relevant, .length = 40, .train = 90, .valid = 20, .test = 7, .seed = 5};
 }
 
-/// Sums after each position.
+/// The sums after each position.
 std::vector<int> prefix_sums(std::span<const uint8_t> tokens) {
   std::vector<int> sums;
   int sum = 0;
@@ -61,7 +61,7 @@ TEST(Sparsity, NoPrefixSumLeavesTheBoundAndTheClassIsTheLastOne) {
   EXPECT_EQ(highest, kBound);
 }
 
-// Every outcome of the coins of five positions, each with its probability.
+// Every outcome of the coins at five positions, each with its probability.
 TEST(Sparsity, ClassProbabilitiesAreThoseOfAllCoins) {
   constexpr int kLength = 5;
   const GeneratorOptions options{.relevant = 0.3, .length = kLength};
@@ -83,7 +83,7 @@ TEST(Sparsity, ClassProbabilitiesAreThoseOfAllCoins) {
   }
   const auto found = class_probabilities(options);
   for (size_t c = 0; c < expected.size(); ++c) EXPECT_NEAR(found[c], expected[c], 1e-14) << c;
-  // Once the start is forgotten, the ends of the walk are half as frequent as the values between them.
+  // Once the start is forgotten, the end values of the walk are half as frequent as the values between them.
   const auto settled = class_probabilities({.relevant = 0.5, .length = 2000});
   for (size_t c = 0; c < settled.size(); ++c) EXPECT_NEAR(settled[c], c == 0 || c == 8 ? 1.0 / 16 : 1.0 / 8, 1e-9);
 }
@@ -113,7 +113,7 @@ TEST(Sparsity, DrawsFollowTheLaw) {
     }
     const double positions = kDraws * 50.0;
     EXPECT_NEAR(counting / positions, relevant, 4 * std::sqrt(relevant * (1 - relevant) / positions));
-    EXPECT_NEAR(ones / idle, 0.5, 4 * std::sqrt(0.25 / idle));  // what does not count is fair
+    EXPECT_NEAR(ones / idle, 0.5, 4 * std::sqrt(0.25 / idle));  // positions that do not count are fair
   }
 }
 
@@ -149,7 +149,7 @@ TEST(Sparsity, DependsOnTheSeedNotOnThreads) {
   GeneratorOptions other = small(0.5);
   other.seed = 6;
   EXPECT_NE(all[0], generate(other));
-  // The same on every machine, and as a few lines of Python draw it.
+  // The same on every machine, and the same as a few lines of Python draw.
   Sha256 hash;
   hash.update(std::as_bytes(std::span(all[0])));
   EXPECT_EQ(hash.hex(), "36f2296d1c0d815ed504c3386d3411ec33c5aec9a0a209def875ceeed3574aef");

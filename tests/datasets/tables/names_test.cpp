@@ -1,4 +1,4 @@
-// Names that a table gives its classes.
+// The names of the classes in a table.
 #include <gtest/gtest.h>
 
 #include "datasets/tables/tabular.h"
@@ -7,7 +7,7 @@
 namespace bochner {
 namespace {
 
-// A name may hold a line end where it stands in quotes; the cache has a line for each.
+// A quoted name may contain a line end; the cache has one line per name.
 TEST(Table, ClassesKeepTheirNamesInASecondRead) {
   test::TemporaryFolder folder;
   const auto path = folder.put("a.csv", "1,\"x\nfirst\"\n2,y\n3,z\n");

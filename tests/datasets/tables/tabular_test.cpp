@@ -49,7 +49,7 @@ TEST_F(Tabular, SecondReadComesFromTheCacheUntilTheFileOrTheCacheChanges) {
   EXPECT_EQ(second.features.to_vector<float>(), first.features.to_vector<float>());
   EXPECT_EQ(second.labels.to_vector<int64_t>(), first.labels.to_vector<int64_t>());
   EXPECT_EQ(second.class_names, first.class_names);
-  EXPECT_FALSE(read_table(path, {.label = "0"}).from_cache);  // read in another way
+  EXPECT_FALSE(read_table(path, {.label = "0"}).from_cache);  // read with other options
   read_table(path);
   folder_.put("a.csv", "1,0\n2,1\n7,1\n");
   EXPECT_FALSE(read_table(path).from_cache);
@@ -151,8 +151,8 @@ TEST_F(Tabular, WordsAndGapsBecomeColumns) {
   const TableSplits splits = split_in_order(read_table(path, format), 6, 1, "test");
   EXPECT_EQ(splits.columns, (std::vector<std::string>{"age", "age is missing", "job=a", "job=b", "job is missing",
                                                       "code=7", "code=9"}));
-  EXPECT_EQ(splits.mean, (std::vector<float>{20, 0, 0, 0, 0, 0, 0}));  // of the five ages that are there
-  const float scale = std::sqrt(200.F / 6);                            // the sixth is 20 then
+  EXPECT_EQ(splits.mean, (std::vector<float>{20, 0, 0, 0, 0, 0, 0}));  // of the five ages that are present
+  const float scale = std::sqrt(200.F / 6);                            // so the sixth is 20
   EXPECT_FLOAT_EQ(splits.scale[0], scale);
   EXPECT_EQ(splits.scale[1], 1);
   const auto near = [](const TableSplit& split, const std::vector<float>& expected) {
@@ -234,7 +234,7 @@ TEST_F(Tabular, NamesOfColumnsAreToldFromData) {
   EXPECT_TRUE(is_names("age,work,class\n?,Private,a\n17,State,b\n"));  // missing values do not vote
   EXPECT_FALSE(is_names("?,Private,a\n17,State,b\n"));
   EXPECT_FALSE(is_names("two,3,5,a\n3,4,5,b\n6,7,8,a\n"));                  // one slip among numbers
-  EXPECT_TRUE(is_names("odor,shape,class\nsweet,round,e\nfoul,flat,p\n"));  // words alone: none comes again
+  EXPECT_TRUE(is_names("odor,shape,class\nsweet,round,e\nfoul,flat,p\n"));  // only words: none occurs again
   EXPECT_FALSE(is_names("sweet,round,e\nsweet,flat,p\n"));
   EXPECT_TRUE(is_names("x,class\n"));
   EXPECT_FALSE(is_names(""));
@@ -279,11 +279,11 @@ TEST_F(Tabular, OfShuffledRowsTheErrorNamesTheRowOfTheFile) {
     const std::vector<float> before = table.features.to_vector<float>();
     for (uint64_t seed = 0; seed < 10; ++seed) {
       const std::string what = message_of([&] { split_at_random(table, 0.2, 0.2, seed); });
-      if (what == "no error") continue;  // the one of its class was drawn for training
+      if (what == "no error") continue;  // the only one of its class was drawn for training
       ++refused;
       EXPECT_NE(what.find("shuffled.csv: row 18 column 1: class 'rare'"), std::string::npos) << what;
     }
-    EXPECT_EQ(table.features.to_vector<float>(), before);  // a split at random takes a copy
+    EXPECT_EQ(table.features.to_vector<float>(), before);  // a random split takes a copy
   }
   EXPECT_GE(refused, 2);
   EXPECT_EQ(read_table(folder_.put("last.csv", "1,0\n2,1\n")).label_column, 1);

@@ -1,4 +1,4 @@
-// The published tables of UCI: their layout, their splits, and what is said of a part of them.
+// The published tables of UCI: their layout, their splits, and what is reported if only a part of them is there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ TEST(Uci, AdultAsItIs) {
   EXPECT_EQ(std::count(labels.begin(), labels.end(), 1), 3846);
 }
 
-/// So many more columns of zeros.
+/// The given number of extra columns of zeros.
 std::string zeros(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += ",0";

@@ -7,7 +7,7 @@
 namespace bochner::text {
 namespace {
 
-/// Texts of words; class 1 where `good` is among them, in any spelling.
+/// Texts of words; class 1 if they contain `good`, in any spelling.
 ByteTexts reviews(int64_t count, uint64_t seed) {
   Generator random(seed);
   const auto texts = std::make_shared<Texts>();
@@ -25,7 +25,7 @@ ByteTexts reviews(int64_t count, uint64_t seed) {
   return {"reviews", texts, which, labels};
 }
 
-/// Pairs; class 1 where both name the same of many rare words.
+/// Pairs; class 1 if both contain the same one of many rare words.
 ByteTexts pairs(int64_t count, uint64_t seed) {
   Generator random(seed);
   const auto texts = std::make_shared<Texts>();
@@ -52,7 +52,7 @@ TEST(Bags, WordsTellWhatAnagramsOfBytesDoNot) {
   EXPECT_LT(bag_accuracy(train, test, Bag::bytes, 4000), 0.9);
 }
 
-/// So many copies of each text, with its class.
+/// The given number of copies of each text, with its class.
 ByteTexts copies(const std::vector<std::tuple<int64_t, std::string, int32_t>>& given) {
   const auto texts = std::make_shared<Texts>();
   std::vector<int64_t> which;
@@ -67,8 +67,8 @@ ByteTexts copies(const std::vector<std::tuple<int64_t, std::string, int32_t>>& g
   return {"copies", texts, which, labels};
 }
 
-// In training texts `bad` is as rare as `good`, so two of it outweigh one. Nearly all tested texts have it, which must
-// not make it count for less.
+// In training texts `bad` is as rare as `good`, so two of it outweigh one. Nearly all test texts contain it, which must
+// not reduce its weight.
 TEST(Bags, HowRareAWordIsFollowsFromTrainingTextsAlone) {
   const ByteTexts train = copies({{20, "good", 1}, {20, "bad", 0}});
   const ByteTexts test = copies({{1, "good bad bad", 0}, {1000, "bad", 0}});

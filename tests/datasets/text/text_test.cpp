@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 void ignore(const std::string&) {}
 
-/// `count` reviews of each class and half, of different lengths; one of them is no UTF-8.
+/// `count` reviews of each class and half, of different lengths; one of them is not UTF-8.
 std::map<std::string, std::string> reviews(int count) {
   std::map<std::string, std::string> files;
   for (const char* half : {"train", "test"}) {
@@ -87,7 +87,7 @@ TEST(Imdb, IsTheSameFromEachLayout) {
     EXPECT_EQ(reviews.train.texts[0], "\xff\xfe<br />");
     EXPECT_EQ(reviews.train.texts[11], "train neg !!!!!!!!!!!");
     EXPECT_EQ(reviews.test.texts[12 + 2], "test pos !!");
-    EXPECT_EQ(reviews.train.numbers[12 + 10], 10);  // by number, not by the letters of names
+    EXPECT_EQ(reviews.train.numbers[12 + 10], 10);  // by number, not alphabetically
     EXPECT_EQ(reviews.train.urls_negative.size(), 2U);
     EXPECT_EQ(reviews.train.urls_negative[0], "http://www.imdb.com/title/tt1/usercomments");
     ASSERT_EQ(log.reads().size(), 2U);
@@ -201,7 +201,7 @@ TEST(Text, TokensAreBytesPlusOne) {
   EXPECT_EQ(batch.ids.shape(), (Shape{4, 6}));
 }
 
-// Batches go on where they stopped, and are the same with any number of threads.
+// Batches continue where they stopped, and are the same with any number of threads.
 TEST(Text, OrderGoesOn) {
   const TemporaryFolder folder;
   write_folder(folder.path(), reviews(10));

@@ -1,4 +1,4 @@
-// The files of a tokenizer: what they say of special tokens, and what is refused.
+// The files of a tokenizer: what they say about special tokens, and what is refused.
 #include "datasets/tokenizers/vocabulary.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::string refusal(const test::TemporaryFolder& folder) {
   return test::message_of([&] { read_pretrained_vocabulary(folder.path()); });
 }
 
-// Which texts they are cut from only tokenizer.json says.
+// Only tokenizer.json says from which texts they are cut.
 TEST(Vocabulary, TokensThatAFileBesideTheVocabularyAddsAreRefused) {
   const std::vector<std::pair<std::string, std::string>> files = {
       {"added_tokens.json", R"({"[CLS]": 2, "<new>": 6})"},
@@ -37,7 +37,7 @@ TEST(Vocabulary, TokensThatAFileBesideTheVocabularyAddsAreRefused) {
        R"({"added_tokens_decoder": {"2": {"content": "[CLS]"}, "6": {"content": "<new>", "special": true}}})"}};
   for (const std::string tokenizer : {"vocab.txt", "tokenizer.json"}) {
     const test::TemporaryFolder folder;
-    // A token of the vocabulary is found within words, too, once it is added.
+    // Once it is added, a token of the vocabulary is also found within words.
     if (tokenizer == "vocab.txt") folder.put(tokenizer, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n<new>\n");
     if (tokenizer == "tokenizer.json") folder.put(tokenizer, tokenizer_json().dump());
     for (const auto& [name, text] : files) {
@@ -48,7 +48,7 @@ TEST(Vocabulary, TokensThatAFileBesideTheVocabularyAddsAreRefused) {
                                      "beside it; save the tokenizer with transformers, which writes that file");
       std::filesystem::remove(folder / name);
     }
-    // Files of older versions, which transformers does not read beside the newer list.
+    // Files of older versions, which transformers does not read if the newer list exists.
     folder.put("tokenizer_config.json", R"({"added_tokens_decoder": {"2": {"content": "[CLS]"}}})");
     folder.put("added_tokens.json", R"({"<new>": 6})");
     folder.put("special_tokens_map.json", R"({"cls_token": "<no>", "extra_special_tokens": ["<new>"]})");
@@ -76,7 +76,7 @@ TEST(Vocabulary, ThatAccentsGoWithTheCaseMayBeSaidByNull) {
   EXPECT_FALSE(read_pretrained_vocabulary(folder.path()).options.strip_accents.has_value());
 }
 
-// Then transformers looks at tokenizer.json alone.
+// Then transformers looks only at tokenizer.json.
 TEST(Vocabulary, AClassForAllKindsOfTokenizersChangesNothing) {
   const test::TemporaryFolder folder;
   json root = tokenizer_json();

@@ -1,4 +1,5 @@
-// Ids against those of Hugging Face's tokenizers, which tests/golden/wordpiece.py wrote into tests/golden/wordpiece.
+// Ids compared with those of Hugging Face's tokenizers, which tests/golden/wordpiece.py wrote into
+// tests/golden/wordpiece.
 #include "datasets/tokenizers/wordpiece.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ std::string digest(std::string_view text) {
   return hash.hex().substr(0, 16);
 }
 
-/// Of ids of several texts: those of each, and -1.
+/// A hash of the ids of several texts, each followed by -1.
 class IdHash {
  public:
   void add(Ids ids) {
@@ -51,14 +52,14 @@ class IdHash {
   Sha256 hash_;
 };
 
-/// A character alone, between letters, and among marks that NFD puts in order.
+/// A character by itself, between letters, and among marks that NFD reorders.
 std::vector<std::string> around(uint32_t code) {
   std::string c;
   unicode::append(code, c);
   return {c, "a" + c + "b", "a\u302E" + c + "\U0001D165" + "b"};
 }
 
-/// The blocks of 4096 characters that are compared: all, or, if that would take minutes, those with most of the
+/// The blocks of 4096 characters that are compared: all or, if that would take minutes, those with most of the
 /// decompositions and marks.
 constexpr uint32_t kBlocks = kAddressSanitizer ? 3 : 0x110;
 
@@ -154,7 +155,7 @@ TEST(Wordpiece, NastyTexts) {
       for (size_t i = 0; i < 3; ++i) {
         EXPECT_EQ(ids_of(encoders[i], text), item[modes[i]].get<Ids>())
             << modes[i] << ": " << item["text"].dump(-1, ' ', true);
-        // A second time the words are remembered.
+        // The second time, the words are remembered.
         EXPECT_EQ(ids_of(encoders[i], text), item[modes[i]].get<Ids>());
       }
       EXPECT_EQ(encoders[0].replaced(), 0);

@@ -1,4 +1,4 @@
-// Vocabularies made from text, compared with a plain version that counts everything again for each piece.
+// Vocabularies made from text, compared with a simple version that counts everything again for each piece.
 #include "datasets/tokenizers/wordpiece_training.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using Tokens = std::vector<std::string>;
 
-/// Of words of ASCII letters alone, all characters kept.
+/// For words of ASCII letters only, keeping all characters.
 Tokens plain_version(const std::map<std::string, int>& words, size_t size, int least) {
   std::map<std::string, Tokens> parts;
   std::map<std::string, int> first;
