@@ -1,10 +1,11 @@
-// The functions of NCCL that Bochner uses, for tests without a card: a library of the same names and types that carries
-// bytes between processes of one machine, through sockets. Device memory is plain memory here.
+// The functions of NCCL that Bochner uses, for tests without a card: a library with the same names and types that
+// carries bytes between processes on one machine, through sockets. Device memory is plain memory here.
 //
-// What is begun is carried by a thread, and is in progress (ncclCommGetAsyncError) until it is done, so what comes
-// behind it in the emulated card's order, which runs at once, must wait for that.
+// Each operation is carried out by a thread, and is in progress (ncclCommGetAsyncError) until it is done, so whatever
+// follows it in the order of the emulated card, which runs immediately, must wait for it.
 //
-// If BOCHNER_EMULATED_NCCL_RECORD names a file, each process adds a line to it at its end: how many bytes it has sent.
+// If BOCHNER_EMULATED_NCCL_RECORD names a file, each process adds a line to it when it ends: the number of bytes that
+// it has sent.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -38,11 +39,11 @@ struct Message {
   size_t done = 0;
 };
 
-/// What is sent and received at once.
+/// What is sent and received together.
 struct Group {
   std::deque<Message> out;
   std::deque<Message> in;
-  std::vector<float> all{};  ///< of a sum: the values of all ranks
+  std::vector<float> all{};  ///< for a sum: the values of all ranks
   float* sum = nullptr;
   size_t count = 0;
 };
@@ -65,7 +66,7 @@ struct ncclComm {  // NOLINT: its name in C
     }
   }
 
-  /// As much of a message as goes without waiting; false if the other side is gone.
+  /// Moves as much of a message as is possible without waiting; false if the other side is gone.
   bool go_on(Message& message, bool sends) const {
     const int socket = sockets.at(static_cast<size_t>(message.peer));
     char* const at = message.bytes + message.done;
@@ -77,7 +78,7 @@ struct ncclComm {  // NOLINT: its name in C
     return moved > 0 || left == 0;
   }
 
-  /// The first messages to each rank and from each; whether any is left.
+  /// Moves the first message to each rank and from each; returns whether any are left.
   bool go_on(std::deque<Message>& messages, bool sends, bool& alive) const {
     std::vector<bool> busy(sockets.size());
     for (Message& one : messages) {
@@ -130,7 +131,7 @@ sockaddr_un place_of(const UniqueId& id, int rank, socklen_t& size) {
   sockaddr_un place{};
   place.sun_family = AF_UNIX;
   const std::string name = std::string(id.bytes.data()) + "-" + std::to_string(rank);
-  std::memcpy(place.sun_path + 1, name.data(), name.size());  // after a 0: a name that is no file
+  std::memcpy(place.sun_path + 1, name.data(), name.size());  // after a 0: a name that is not a file
   size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return place;
 }
@@ -255,7 +256,7 @@ int ncclRecv(void* to, size_t count, int type, int from, ncclComm* comm, void*) 
   return ncclGroupEnd();
 }
 
-/// Of floats, in place.
+/// For floats, in place.
 int ncclAllReduce(const void* from, void* to, size_t count, int type, int op, ncclComm* comm, void*) {
   if (type != 7 || op != 0 || from != to || depth > 0) return kInvalidUsage;
   ncclGroupStart();

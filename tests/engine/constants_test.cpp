@@ -1,4 +1,4 @@
-// The compiler copies constants correctly: gcc 12 with AVX-512 does not, unless it is told to move 16 bytes at a time
+// The compiler copies constants correctly: gcc 12 with AVX-512 does not unless told to move 16 bytes at a time
 // (CMake/Toolchain.cmake).
 #include <gtest/gtest.h>
 

@@ -53,7 +53,7 @@ double error_in_ulps(float y, double exact) {
   return std::abs(y - exact) / std::ldexp(1.0, std::max(exponent - 24, -149));
 }
 
-/// Every 4099th float of a range, its ends and its neighbourhood of 0: all exponents, denormals too.
+/// Every 4099th float of a range, its ends and its neighbourhood of 0: all exponents, including denormals.
 std::vector<float> arguments(float low, float high) {
   std::vector<float> all{low, high, 0.0F, -0.0F, kDenormal, -kDenormal, 1.0F, -1.0F};
   for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 4099) {
@@ -82,7 +82,7 @@ TEST_P(MathFunction, StaysWithinItsErrorOverItsWholeRange) {
   EXPECT_LE(worst, f.ulps) << "at " << where;
 }
 
-// The result for a number must not depend on its place: vector body, tail and single call agree bit for bit.
+// The result for a number must not depend on its position: vector body, tail and single call agree bit for bit.
 TEST_P(MathFunction, GivesTheSameBitsInVectorBodyAndTail) {
   const Function& f = GetParam();
   const std::vector<float> range = arguments(f.low, f.high);

@@ -90,7 +90,7 @@ TEST(ParallelThreads, PiecesAreSharedOut) {
   const int before = threads();
   set_threads(3);
   std::atomic<int> arrived = 0;
-  // Each piece waits until three threads have one. A single thread would wait for ever, so there is a limit.
+  // Each piece waits until three threads have one. A single thread would wait forever, so there is a limit.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   std::atomic<bool> met = false;
   parallel_for(3, 1, [&](int64_t, int64_t) {

@@ -26,7 +26,7 @@ TEST(Philox, KnownAnswers) {
 
 constexpr uint64_t kSeed = 0x123456789abcdef0;
 
-// Words of cuRAND, curand_init(kSeed, subsequence = 0, offset), compiled for the host from its headers.
+// Words from cuRAND, curand_init(kSeed, subsequence = 0, offset), compiled for the host from its headers.
 TEST(Philox, StreamIsThatOfCurand) {
   struct Case {
     uint64_t offset;
@@ -143,7 +143,7 @@ TEST(Random, BitsDoNotDependOnThreads) {
   for (size_t i = 0; i < one.size(); ++i) expect_equal_bits(one[i], three[i]);
 }
 
-// A place determines its value, whether it falls into the vector body or the tail of a loop.
+// A position determines its value, whether it falls into the vector body or the tail of a loop.
 TEST(Random, ShorterDrawsAreTheBeginningOfLongerOnes) {
   const auto all = draws(3000, 6);
   for (const int64_t count : {1, 2, 3, 15, 16, 17, 1023, 1024, 1025, 2999}) {
@@ -180,7 +180,7 @@ TEST(Random, BernoulliFollowsTheWords) {
   EXPECT_EQ(bernoulli({100}, 1, generator).to_vector<float>(), std::vector<float>(100, 1.F));
 }
 
-/// Largest distance between the distribution function and that of the sample, times sqrt(n).
+/// The largest distance between the distribution function and that of the sample, times sqrt(n).
 double kolmogorov_smirnov(std::vector<double> sample, const std::function<double(double)>& distribution) {
   std::sort(sample.begin(), sample.end());
   const auto n = static_cast<double>(sample.size());
@@ -248,7 +248,7 @@ TEST(Random, IntegersCoverTheirRangeEvenly) {
 }
 
 TEST(Generator, BelowIsUniformWithoutBias) {
-  // 3 * 2^30 of 2^32 words: with a plain remainder the lower third would come twice as often as each other third, and
+  // 3 * 2^30 of 2^32 words: with a plain remainder the lower third would occur twice as often as each other third, and
   // with a plain product each third number twice as often as the others.
   Generator generator(6);
   for (const int bits : {30, 61}) {
@@ -286,7 +286,7 @@ TEST(Generator, ForksAreDistinctAndRepeatable) {
     const Generator generator(seed, 12);
     for (uint64_t stream = 0; stream < 30; ++stream) {
       const Generator fork = generator.fork(stream);
-      EXPECT_EQ(fork, Generator(seed).fork(stream));  // the offset plays no part
+      EXPECT_EQ(fork, Generator(seed).fork(stream));  // the offset does not matter
       EXPECT_EQ(fork.offset(), 0U);
       seeds.insert(fork.seed());
     }

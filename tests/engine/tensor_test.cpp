@@ -50,7 +50,7 @@ TEST(Tensor, ReshapeCopiesOnlyWhereStridesForbidAView) {
   const Tensor x = counting({2, 3, 4});
   EXPECT_TRUE(x.reshape({6, 4}).shares_storage(x));
   EXPECT_TRUE(x.transpose(0, 1).slice(2, 0, 2).unsqueeze(0).reshape({3, 1, 2, 2}).shares_storage(x));
-  const Tensor column = x.slice(2, 3, 4);  // (2, 3, 1): the stride of its last axis says nothing
+  const Tensor column = x.slice(2, 3, 4);  // (2, 3, 1): the stride of its last axis has no meaning
   EXPECT_EQ(column.reshape({2, 1, 1, 3, 1}).to_vector<float>(), column.clone().to_vector<float>());
   EXPECT_EQ(x.slice(1, 1, 2).reshape({1, 2, 2, 1, 2}).to_vector<float>(), x.slice(1, 1, 2).clone().to_vector<float>());
   const Tensor moved = x.transpose(1, 2).reshape({2, 12});

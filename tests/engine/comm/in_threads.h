@@ -1,4 +1,4 @@
-// Processes that are threads of this one.
+// Processes that are threads of this process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace bochner::test {
 
-/// Where threads leave bytes for each other.
+/// Where threads leave bytes for one another.
 class Post {
  public:
   struct Way {
@@ -28,7 +28,7 @@ class Post {
     int channel;
     auto operator<=>(const Way&) const = default;
   };
-  /// The number of the letter among those of its way, from 1.
+  /// Returns the number of the letter among those on its way, from 1.
   int send(const Way& way, std::span<const std::byte> bytes) {
     const std::lock_guard lock(mutex_);
     Box& box = boxes_[way];
@@ -49,7 +49,7 @@ class Post {
     changed_.notify_all();
     return bytes;
   }
-  /// Returns when this letter was received: as large messages of MPI, none waits on its way.
+  /// Returns when this letter has been received: like large messages of MPI, none waits on its way.
   void wait_until_received(const Way& way, int number) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&, &box = boxes_[way]] { return box.sent - std::ssize(box.letters) >= number; });
@@ -119,7 +119,7 @@ class Thread final : public Communicator {
   Post& post_;
 };
 
-/// body(comm) in so many processes.
+/// Calls body(comm) in the given number of processes.
 inline void in_threads(int processes, const std::function<void(Communicator&)>& body) {
   Post post;
   std::vector<std::thread> all;

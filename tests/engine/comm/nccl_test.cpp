@@ -1,4 +1,4 @@
-// NCCL as a Communicator, with the emulated library of tests/emulated_nccl, by processes that are threads of this one.
+// NCCL as a Communicator, with the emulated library of tests/emulated_nccl, in processes that are threads of this one.
 #include "engine/comm/nccl.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using test::in_threads;
 using test::message_of;
 
-/// body(nccl) in so many processes.
+/// Calls body(nccl) in the given number of processes.
 void by_nccl(int processes, const std::function<void(Communicator&)>& body) {
   setenv("BOCHNER_NCCL", BOCHNER_EMULATED_NCCL, 1);  // read once, when NCCL is first asked for
   in_threads(processes, [&](Communicator& comm) {

@@ -1,4 +1,4 @@
-// What slices of sequences ask each other, in any number of processes.
+// What slices of sequences request from each other, in any number of processes.
 #include "engine/comm/sequence_slices.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 using test::in_threads;
 using Way = SequenceSlice::Way;
 
-/// Calls body(slice) for each of `count` slices, in each number of processes there can be.
+/// Calls body(slice) for each of `count` slices, with each possible number of processes.
 void for_all(int count, int64_t length, const std::function<void(SequenceSlice&, int processes)>& body) {
   for (int processes = 1; processes <= count; ++processes) {
     in_threads(processes, [&](Communicator& comm) {
@@ -84,7 +84,7 @@ TEST(SequenceSlices, CarryFromOneToTheNextBothWays) {
   for (const int count : {1, 2, 3, 5}) {
     for_all(count, 10, [&](SequenceSlice& slice, int) {
       for (const Way way : {Way::forward, Way::back}) {
-        for (const double message : {1.0, 1000.0}) {  // they come in order
+        for (const double message : {1.0, 1000.0}) {  // they arrive in order
           const Tensor start = Tensor::full({2}, message, DType::f64);
           const Tensor before = slice.carry_in(way, start);
           const int place = way == Way::forward ? slice.number() : count - 1 - slice.number();
@@ -184,7 +184,7 @@ TEST(SequenceSlices, TakeTurnsInOneProcess) {
              {.begin = [&](int number) { whose = number; }, .end = [&](int number) { EXPECT_EQ(whose, number); }});
 }
 
-/// Of this process, in bytes.
+/// The address space of this process, in bytes.
 uint64_t address_space() {
   std::ifstream file("/proc/self/statm");
   uint64_t pages = 0;
@@ -192,7 +192,7 @@ uint64_t address_space() {
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Each slice's thread has a stack, and together they would be more than the process may have here.
+// Each slice's thread has a stack, and together they would exceed what the process may have here.
 TEST(SequenceSlices, SayThatThereAreTooFewThreads) {
   if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer ends the program where a thread gets no memory";
   const ShardTree tree(4096, 1);

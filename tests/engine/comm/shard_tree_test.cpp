@@ -1,4 +1,4 @@
-// Sums over shards, by processes that are threads of this one.
+// Sums over shards, in processes that are threads of this one.
 #include "engine/comm/shard_tree.h"
 
 #include <gtest/gtest.h>
@@ -73,7 +73,7 @@ TEST(ShardTree, EachProcessHoldsWholeSubtreesAndAllOfThemHoldAll) {
   }
 }
 
-/// The most subtrees of one process, and those of all.
+/// The largest number of subtrees of one process, and the total.
 std::pair<size_t, size_t> subtrees_of(const ShardTree& tree, int processes) {
   std::pair<size_t, size_t> counts;
   for (int r = 0; r < processes; ++r) {

@@ -1,4 +1,4 @@
-// Products of bf16: both orders of adding, by the processor's own instructions and by ordinary ones, bit for bit.
+// Products of bf16: both orders of addition, by the processor's own instructions and by ordinary ones, bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ float fused(float a, float b, float c) { return flushed(std::fma(flushed(a), flu
 
 bool same(float a, float b) { return bits_of(a) == bits_of(b) || (std::isnan(a) && std::isnan(b)); }
 
-/// The definition in product.h, number by number: the element of C for a row of A and a column of B of the depth 32.
+/// The definition in product.h, number by number: the element of C for a row of A and a column of B of depth 32.
 float defined(Bf16Order order, const float* a, const float* b, float c) {
   if (order == Bf16Order::pairs) {
     for (int p = 0; p < 16; ++p) c = fused(a[2 * p], b[2 * p], fused(a[2 * p + 1], b[2 * p + 1], c));
@@ -99,7 +99,7 @@ TEST(Bf16Product, InstructionsAndOrdinaryArithmeticAgreeBitForBit) {
   EXPECT_EQ(undefined, 0);
 }
 
-/// The orders are two: numbers of similar size come out differently.
+/// There are two different orders: with numbers of similar size the results differ.
 TEST(Bf16Product, TheOrdersDiffer) {
   Draws draw;
   std::vector<bfloat16> a(512);
@@ -121,7 +121,7 @@ std::vector<float> normals(int64_t count, unsigned seed) {
   return x;
 }
 
-/// x[i, k] of packed factors: 16 lines by 32 of the depth a tile; of a right factor, pairs by lines.
+/// x[i, k] of packed factors: tiles of 16 lines by 32 of the depth; in a right factor, pairs by lines.
 bfloat16 packed_at(const std::vector<bfloat16>& packed, int64_t depth, int64_t line, int64_t k, bool right) {
   const int64_t tile = line / 16 * ceil_div(depth, 32) + k / 32;
   const int64_t within = right ? k % 32 / 2 * 32 + line % 16 * 2 + k % 2 : line % 16 * 32 + k % 32;
@@ -131,7 +131,7 @@ bfloat16 packed_at(const std::vector<bfloat16>& packed, int64_t depth, int64_t l
 template <class S>
 void expect_packed(int64_t lines, int64_t depth) {
   const int64_t gap = 3;
-  for (const bool along : {true, false}) {  // numbers of the depth lie next to each other, or lines do
+  for (const bool along : {true, false}) {  // numbers along the depth are adjacent, or lines are
     const int64_t stride = (along ? depth : lines) + gap;
     std::vector<float> values = normals((along ? lines : depth) * stride, 5);
     values[0] = 1e-39F;
@@ -168,8 +168,8 @@ TEST(Bf16Product, FactorsArePackedFromAnyLayout) {
 }
 
 /// Ten million words of f32 of any kind, and those at the edges, rounded by packers, which use the processor's
-/// instruction (vcvtne2ps2bf16) where it has one, and by stores of vectors (vcvtneps2bf16), as ordinary arithmetic
-/// rounds them.
+/// instruction (vcvtne2ps2bf16) if it has one, and by stores of vectors (vcvtneps2bf16), in the same way as ordinary
+/// arithmetic rounds them.
 TEST(Bf16Product, TheInstructionRoundsAsOrdinaryArithmetic) {
   constexpr int64_t kLines = 256;
   constexpr int64_t kDepth = 1024;
@@ -191,7 +191,7 @@ TEST(Bf16Product, TheInstructionRoundsAsOrdinaryArithmetic) {
       x[97 * i] = float_of(kEdges[i]);
       x[97 * i + 50] = float_of(kEdges[i] | 0x80000000);
     }
-    const bool along = trial % 2 == 0;  // rows are lines of the depth, or their transpose
+    const bool along = trial % 2 == 0;  // rows are lines along the depth, or their transpose
     const int64_t stride = along ? kDepth : kLines;
     const TileStrides strides = along ? TileStrides{stride, 1} : TileStrides{1, stride};
     pack_left(kLines, kDepth, x.data(), strides, left.data());
@@ -213,7 +213,7 @@ TEST(Bf16Product, TheInstructionRoundsAsOrdinaryArithmetic) {
 }
 
 TEST(Bf16Product, OddSizesStayWithinCAndAgreeBitForBit) {
-  // The last has several blocks of both factors.
+  // The last one has several blocks of both factors.
   const std::vector<std::array<int64_t, 3>> sizes = {{1, 1, 1},    {16, 16, 32}, {17, 5, 31},   {33, 64, 100},
                                                      {64, 47, 64}, {5, 130, 3},  {150, 70, 300}};
   for (const auto& [m, n, k] : sizes) {

@@ -1,4 +1,4 @@
-// Packed copies of weights: the same results with and without keeping them, made anew where the weights changed, and
+// Packed copies of weights: the same results whether or not they are kept; they are remade if the weights change, and
 // gone with the weights.
 #include "engine/cpu/parts/packed_weights.h"
 
@@ -51,7 +51,7 @@ TEST_P(PackedWeights, ResultsAreTheSameKeptOrNot) {
   const std::vector<float> once = layers.all();
   const KeepPackedWeights keep;
   EXPECT_EQ(layers.all(), once);
-  // Of the linear layer W^T forward and W backward, of the feed-forward block W1^T and W2^T forward, W2 and W1
+  // For the linear layer, W^T forward and W backward; for the feed-forward block, W1^T and W2^T forward, W2 and W1
   // backward.
   EXPECT_EQ(cpu::kept_packed_weights(), 6);
   EXPECT_EQ(layers.all(), once);

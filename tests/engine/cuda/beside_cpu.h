@@ -1,4 +1,4 @@
-// Ops on a card beside the same ops on the CPU.
+// Ops on a card compared with the same ops on the CPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline Tensor values(const Shape& shape, uint64_t seed, DType dtype = DType::f64
   return normal(shape, generator, 0, 1, DType::f64).cast(dtype);
 }
 
-/// f(inputs) on a card compared with the CPU, to the rounding of f64 and of f32.
+/// Compares f(inputs) on a card with the CPU, up to the rounding of f64 and of f32.
 inline void expect_equal(const std::string& what, const std::vector<Tensor>& inputs,
                          const std::function<Results(const std::vector<Tensor>&)>& f) {
   const Results expected = f(inputs);

@@ -42,7 +42,7 @@ class Sparse {
   Sparse(const Sparse&) = delete;
   Sparse& operator=(const Sparse&) = delete;
   bool there() const { return memory_ != MAP_FAILED; }
-  operator T*() const { return static_cast<T*>(memory_); }  // NOLINT: as an array is its first element
+  operator T*() const { return static_cast<T*>(memory_); }  // NOLINT: like an array, it is its first element
 
  private:
   size_t bytes_;
@@ -114,7 +114,7 @@ TEST(CudaTilesBeyondTwoToThe31, RowsAreAddedUpByBin) {
   BOCHNER_NEEDS_SPARSE(source);
   BOCHNER_NEEDS_SPARSE(y);
   BOCHNER_NEEDS_SPARSE(entries);
-  // The last piece: all of the last bin but one place of the bin before it.
+  // The last piece: the whole last bin except one position of the bin before it.
   const int64_t begin = kCount - cuda::kRunPiece;
   for (int64_t p = begin; p < kCount; ++p) {
     const int64_t bin = p == begin ? kBins - 2 : kBins - 1;
@@ -152,12 +152,12 @@ TEST(CudaTilesBeyondTwoToThe31, WordsAreSorted) {
   std::vector<uint64_t> shared(cuda::kSortedInBlock);
   const cuda::SortWithinBlocks<uint64_t> sort{kTotal, kTotal, 2, cuda::kSortedInBlock, words};
   sort(cuda::HostTeam(kTotal / cuda::kSortedInBlock - 1, shared.data()));
-  for (int64_t i = 0; i < cuda::kSortedInBlock; ++i) {  // the last piece of a bitonic network: downwards
+  for (int64_t i = 0; i < cuda::kSortedInBlock; ++i) {  // the last piece of a bitonic network: descending
     ASSERT_EQ(words[kTotal - 1 - i], static_cast<uint64_t>(i));
   }
 }
 
-/// The last rows of a large tensor come out as they do alone, on the CPU.
+/// The last rows of a large tensor equal those computed alone, on the CPU.
 class LargeTensors : public testing::Test {
  protected:
   static constexpr int64_t kRows = (int64_t{1} << 21) + 5;

@@ -1,4 +1,4 @@
-// Ops that are not in autograd's list, or not at these sizes: a card gives the results of the CPU.
+// Ops that are not in autograd's list, or not with these sizes: a card gives the same results as the CPU.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -40,7 +40,7 @@ TEST(CardOps, ElementwiseOfAnyLayout) {
     expect_equal("broadcast", {values({3, n}, 3), values({3, 1}, 4), values({n}, 5)}, [](const auto& in) {
       return Results{in[0] * in[1] + in[2], where(less(in[0], in[2]), in[1], in[0])};
     });
-    // Heads beside each other, of whole fours: in place, from the second element on, and with one number for each row.
+    // Adjacent heads, of whole fours: in place, from the second element on, and with one number per row.
     const std::vector<Tensor> heads{values({2, n, 3, 8}, 7), values({2, 1, n, 1}, 8), values({8}, 9)};
     expect_equal("fours", heads, [](const auto& in) {
       const Tensor x = in[0].transpose(1, 2);
@@ -229,7 +229,7 @@ TEST(CardOps, Indices) {
     expect_same("integers", count(rows.to(Device::cuda())), count(rows));
   }
   Generator generator(3);
-  // Few bins with long runs, of several pieces and tiles; and one bin with most places.
+  // Few bins with long runs over several pieces and tiles; and one bin with most of the positions.
   const Tensor skewed = integers({5000}, 0, 9, generator);
   skewed.slice(0, 100, 4000).fill_(3);
   for (const int64_t dim : {1, 8, 132}) {
@@ -288,7 +288,7 @@ TEST(CardOps, Products) {
   }
 }
 
-/// Under Precision::bf16 the factors of a large product are converted to bf16 beforehand.
+/// Under Precision::bf16, the factors of a large product are converted to bf16 beforehand.
 TEST(CardOps, LargeProductsRoundTheirFactors) {
   BOCHNER_NEEDS_CARD();
   const auto product = [](const Tensor& a, const Tensor& b) {

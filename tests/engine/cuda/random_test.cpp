@@ -1,4 +1,4 @@
-// Random numbers on a card are the CPU's, bit for bit.
+// Random numbers on a card equal those of the CPU, bit for bit.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -183,7 +183,7 @@ TEST(Card, GuardsSeeAWriteOutside) {
   {
     const Tensor x = Tensor::zeros({3}, DType::f32, Device::cuda());
     const Tensor beyond = Tensor::full({1}, 1, DType::f32, Device::cuda());
-    // Four bytes after the block, like those of a wrong kernel.
+    // Four bytes after the block, as a wrong kernel might write.
     Loop loop;
     loop.rank = 1;
     loop.size = 1;
@@ -245,7 +245,7 @@ TEST(Card, AnIndexOutOfRangeIsAnErrorThatNamesItsOp) {
   };
   EXPECT_EQ(message([&] { embedding(table, bad); }).rfind("embedding: the index at 1 is 9, outside [0, 4)", 0), 0U);
   EXPECT_EQ(message([&] { take(table, bad); }).rfind("take: the index at 1 is 9, outside [0, 4)", 0), 0U);
-  EXPECT_EQ(message([&] { static_cast<void>(exp(table)); }), "");  // told once
+  EXPECT_EQ(message([&] { static_cast<void>(exp(table)); }), "");  // reported once
   cuda::set_debug_sync(true);
   EXPECT_THROW(embedding(table, bad), Error);
   cuda::set_debug_sync(false);

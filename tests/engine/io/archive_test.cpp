@@ -100,7 +100,7 @@ TEST(Archive, TwoThatWerePutTogetherAreReadAsOne) {
   EXPECT_EQ(files_in(bytes_of(one + one)).size(), 2 * expected().size());
 }
 
-// At each length: an Error, or (behind the last file, within the zeros that end the archive) never fewer files.
+// At each length: an Error or, if cut after the last file, within the zeros that end the archive, never fewer files.
 TEST(Archive, ACutArchiveIsNeverTakenForAWholeOne) {
   for (const char* name : {"files.tar", "files.gnu.tar", "files.tar.gz", "files.tar.zst", "files.zip"}) {
     const std::string whole = text(read_file(golden(name)));

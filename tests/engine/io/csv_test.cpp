@@ -107,7 +107,7 @@ TEST(Csv, RowsMayDifferOnlyIfAllowed) {
   EXPECT_EQ(rows_of("a,b\nc\nd,e,f\n", {.ragged = true}), (Table{{"a", "b"}, {"c"}, {"d", "e", "f"}}));
 }
 
-/// Rows of many lengths, so that they cross the ends of the reader's buffer in every way.
+/// Rows of many lengths, so that they cross the ends of the reader's buffer in every possible way.
 Table long_table() {
   Table table;
   for (int i = 0; i < 3000; ++i) {

@@ -55,7 +55,7 @@ TEST(DataLog, HoldsWhatWasReadWithItsHash) {
   EXPECT_EQ(log.reads().size(), 3U);
 }
 
-// Of the documentation of xxHash: XXH3_128bits of nothing; and of three bytes as `xxhsum -H2` prints it.
+// From the documentation of xxHash: XXH3_128bits of no bytes; and of three bytes as `xxhsum -H2` prints it.
 TEST(Xxh3, IsThatOfXxhsumHoweverCut) {
   EXPECT_EQ(xxh3_of({}), "99aa06d3014798d86001c324468d497f");
   const std::string text = "The hash of bytes that come piece by piece.";

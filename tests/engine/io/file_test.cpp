@@ -27,7 +27,7 @@ using test::message_of;
 using test::TemporaryFolder;
 using test::text;
 
-/// While it lives, flock() fails so, or its next `calls` do.
+/// While it lives, flock() fails with this error, or only its next `calls` do.
 struct Unlockable {
   explicit Unlockable(int with, int64_t times = INT64_MAX) {
     error = with;
@@ -41,7 +41,7 @@ struct Unlockable {
 }  // namespace
 }  // namespace bochner
 
-/// In the place of the C library's, for this test program.
+/// Replaces the C library's, in this test program.
 extern "C" int flock(int descriptor, int operation) noexcept {
   if (bochner::Unlockable::calls == 0) return static_cast<int>(syscall(SYS_flock, descriptor, operation));
   --bochner::Unlockable::calls;
@@ -285,7 +285,7 @@ TEST(AtomicFile, RemovesWhatKilledWritersLeftOfTheSameFile) {
 TEST(AtomicFile, TakesAnotherNameWhereTheFirstIsBeingRemoved) {
   const TemporaryFolder folder;
   std::filesystem::path path;
-  const Unlockable once(EWOULDBLOCK, 1);  // who removes leftovers has locked the new file before us
+  const Unlockable once(EWOULDBLOCK, 1);  // a process that removes leftovers has locked the new file before us
   const int descriptor = open_temporary(folder / "a", path);
   ASSERT_GE(descriptor, 0);
   EXPECT_EQ(folder.names().size(), 2U);

@@ -87,7 +87,7 @@ TEST(Gzip, UnpackingStopsAtTheLimit) {
 TEST(Gzip, NoFlippedBitGivesOtherBytes) {
   const std::string packed = text(format_gzip(bytes_of("the quick brown fox jumps over the lazy dog " + noise(300))));
   const std::string plain = text(unpack(bytes_of(packed)));
-  int unnoticed = 0;  // bits without meaning, like those of the time
+  int unnoticed = 0;  // bits without meaning, such as those of the time
   for (size_t i = 0; i < packed.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string bad = packed;

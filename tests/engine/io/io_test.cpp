@@ -43,7 +43,7 @@ void expect_refused(const std::vector<BadFile>& files, const std::function<void(
   for (const BadFile& file : files) {
     SCOPED_TRACE(file.what);
     EXPECT_TRUE(distinct.insert(file.bytes).second) << "the same bytes stand in the list twice";
-    // In memory of its own, so that AddressSanitizer sees a step outside it.
+    // In its own memory, so that AddressSanitizer sees a step outside it.
     const std::vector<char> copy(file.bytes.begin(), file.bytes.end());
     std::string message;
     const int64_t largest =

@@ -1,4 +1,4 @@
-// Helpers of the tests of foreign bytes: files of other writers, and a check that bad files are refused.
+// Helpers for the tests of foreign bytes: files of other writers, and a check that bad files are refused.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@ using test::TemporaryFolder;
 
 class JsonFile : public ::testing::Test {
  protected:
-  /// What is said of a file with this text, behind its name.
+  /// What is reported about a file with this text, after its name.
   std::string refusal(const std::string& text) const {
     const std::filesystem::path path = folder_ / "a.json";
     write_file_atomically(path, text);
@@ -43,7 +43,7 @@ TEST_F(JsonFile, RefusesWhatWouldOverflowTheStackOrHideSomething) {
   EXPECT_EQ(refusal(std::string("{}\0{", 4)), "a zero byte; this is no JSON");
 }
 
-// The time grew with the square of their number, and was minutes here.
+// The time used to grow with the square of their number, and was minutes here.
 TEST_F(JsonFile, ManySiblingsTakeNoTime) {
   std::string objects = "{}";
   for (int i = 0; i < 100'000; ++i) objects += ",{}";

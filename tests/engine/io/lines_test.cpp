@@ -1,4 +1,4 @@
-// Lines of a source that gives its bytes in pieces of any size.
+// Lines of a source that delivers its bytes in pieces of any size.
 #include "engine/io/lines.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace bochner {
 namespace {
 
-/// Gives `step` bytes at a time.
+/// Delivers `step` bytes at a time.
 class Drops final : public ByteSource {
  public:
   Drops(std::string text, size_t step) : text_(std::move(text)), step_(step) {}

@@ -58,7 +58,7 @@ TEST(PlainRows, LeavesAllElseToCsvReader) {
   const Read none = read("\n\r\n\r");
   EXPECT_TRUE(none.plain);
   EXPECT_EQ(none.rows.rows, 0);
-  EXPECT_EQ(read("\n\r\r").labels, (std::vector<std::string>{"\r"}));  // a line of one return is no empty one
+  EXPECT_EQ(read("\n\r\r").labels, (std::vector<std::string>{"\r"}));  // a line of one return is not empty
 }
 
 /// Numbers of every form, compared as bits, over many pieces and blocks, with any number of threads.
@@ -88,7 +88,7 @@ TEST(PlainRows, GivesTheBitsOfCsvReader) {
 }
 
 /// Strings of 1 to 25 digits with a point and an exponent anywhere: all ways of reading a number, and the lengths at
-/// which they change.
+/// which they switch.
 TEST(PlainRows, RoundsDigitsOfEveryLengthAsCsvReaderDoes) {
   Generator generator(2);
   const auto below = [&](int64_t n) { return static_cast<int64_t>(generator.uniform() * static_cast<double>(n)); };
@@ -120,7 +120,7 @@ TEST(PlainRows, RoundsTiesToEven) {
   }
 }
 
-/// A long first line does not make many short ones behind it claim memory.
+/// A long first line does not make the many short ones after it claim memory.
 TEST(PlainRows, ShortLinesBehindALongOneAreLeftToCsvReader) {
   std::string text;
   for (int i = 0; i < 100000; ++i) text += "1,";

@@ -30,7 +30,7 @@ void expect_same(const Tensor& a, const Tensor& b) {
   EXPECT_EQ(elements(a), elements(b));
 }
 
-/// A file of another writer: the header as given, then the data.
+/// A file from another writer: the header as given, then the data.
 std::string file_of(const std::string& json, const std::string& data = "") {
   return text(little_bytes<uint64_t>(json.size())) + json + data;
 }
@@ -77,8 +77,8 @@ TEST(Safetensors, NoTensorsAtAllRoundTrip) {
 TEST(Safetensors, WritesThisLayout) {
   const std::string bytes = text(format_safetensors(
       {{"b", Tensor::from<float>({1.F}, {1})}, {"a", Tensor::from<uint8_t>({2, 3}, {2, 1})}}, {{"key", "value"}}));
-  // The digits are those of `xxhsum -H2`, an implementation of its own: of the elements 00 00 80 3f and 02 03, and of
-  // everything before them with the digits of the header's hash made '0'.
+  // The digits are those of `xxhsum -H2`, an independent implementation: of the elements 00 00 80 3f and 02 03, and of
+  // everything before them with the digits of the header's hash set to '0'.
   const std::string json =
       R"({"__metadata__":{"bochner.hash":"xxh3_128","bochner.hash.header":"e0e51f5fb1d047d18bab2cc96b4b7636",)"
       R"("bochner.hash.tensor.a":"a42e2d285ac546d842397b5bd37a77cf","bochner.hash.tensor.b":"e6f9acca6893caeb591ef4e963e120d4","key":"value"},)"

@@ -1,4 +1,4 @@
-// Tensors whose elements tell their places, for tests that move elements.
+// Tensors whose elements tell their positions, for tests that move elements.
 #pragma once
 
 #include "engine/tensor.h"

@@ -31,7 +31,7 @@ struct Convolved {
   int64_t length, columns;
   FilterSize filter;
 };
-// A sequence; images of whole rows and with half a last row; more columns and rows than are taken at once.
+// A sequence; images of whole rows and with half a last row; more columns and rows than are processed at once.
 const std::vector<Convolved> kConvolved = {{21, 0, {1, 13}}, {35, 7, {3, 5}},  {33, 7, {5, 3}},
                                            {5, 9, {3, 3}},   {150, 0, {1, 3}}, {21 * 70 - 8, 70, {5, 9}}};
 

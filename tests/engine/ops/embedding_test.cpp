@@ -40,7 +40,7 @@ TEST(Embedding, GathersRowsAndPositions) {
   }
 }
 
-// Small tables with many places are summed in private copies, others by sorting; padding in both.
+// Small tables with many positions are summed in private copies, others by sorting; padding in both.
 TEST(Embedding, BackwardEqualsPlainLoops) {
   struct Case {
     int64_t entries, dim, count;
@@ -52,7 +52,7 @@ TEST(Embedding, BackwardEqualsPlainLoops) {
           Case{4, 300, 30}, Case{2, 64, 9000}, Case{7, 0, 20}, Case{5, 3, 0}}) {
       for (const int64_t padding : {int64_t{-1}, int64_t{0}, entries - 1}) {
         const Tensor g = strided({count, dim}, dtype, ++seed);
-        // Uneven: most places hold one of the first two entries.
+        // Uneven: most positions hold one of the first two entries.
         const Tensor all = random_ids({count}, entries, ++seed);
         const Tensor few = random_ids({count}, std::min<int64_t>(2, entries), ++seed);
         const Tensor ids = seed % 2 == 0 ? all : few;

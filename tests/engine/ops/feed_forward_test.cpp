@@ -191,7 +191,7 @@ TEST(FeedForward, BytesDoNotDependOnWhereMemoryLies) {
   options.outer = Dropout::at(0.1, Generator(9));
   const Tensor x = values({58, 16}, DType::f32, 1);
   const std::vector<float> expected = feed_forward(x, weights, options).y.to_vector<float>();
-  // A gap of the size of y right behind b2, which y then fills: loops that test for overlap take the careful way there.
+  // A gap of the size of y right after b2, which y then fills: loops that test for overlap take the careful path there.
   std::vector<Tensor> biases;
   int side_by_side = 0;
   for (int i = 0; i < 200; ++i) {

@@ -188,7 +188,7 @@ TEST(TakeAdd, AddsInOrderForAnyNumberOfThreads) {
   set_threads(0);
 }
 
-// 256 + 1 rounds to 256 in bf16, so 300 ones that were added in it would stay at 256.
+// 256 + 1 rounds to 256 in bf16, so a sum of 300 ones in bf16 would stay at 256.
 TEST(Index, TermsInBf16AreAddedUpInF32) {
   const Tensor ones = Tensor::full({300, 1}, 1, DType::bf16);
   const Tensor places = Tensor::zeros({300}, DType::i64);

@@ -26,7 +26,7 @@ Tensor identity(int64_t n, DType dtype) {
   return eye;
 }
 
-/// Largest difference of two tensors of one shape, the second broadcast.
+/// The largest difference between two tensors of one shape, the second one broadcast.
 double distance(const Tensor& a, const Tensor& b) {
   double worst = 0;
   for (const double d : (a - b).to_vector<double>()) {

@@ -42,7 +42,7 @@ Tensor in_steps(const Tensor& x, const LinearWeights& weights, const Tensor& res
   return residual.defined() ? residual + y : y;
 }
 
-/// The gradients, in separate steps. y is that of the op, so that both see the same sign of numbers near 0.
+/// The gradients, in separate steps. y is that of the op, so that both see the same sign for numbers near 0.
 LinearGradients back_in_steps(const Tensor& g, const Tensor& x, const Tensor& y, const LinearWeights& weights,
                               const LinearSpec& spec) {
   const int64_t inputs = x.size(-1);

@@ -1,5 +1,5 @@
-// Products of sizes that need every way of dividing them (engine/cpu/matmul.cpp): tiles at edges, panels of B, cuts and
-// parts of the inner axis, transposed operands, and matrices that several products share.
+// Products of sizes that need every way of dividing them (engine/cpu/matmul.cpp): tiles at edges, panels of B, splits
+// and parts of the inner axis, transposed operands, and matrices that several products share.
 #include "engine/ops/matmul.h"
 
 #include <array>
@@ -92,7 +92,7 @@ TEST_P(Matmul, SharesTransposedMatricesAmongABatch) {
 }
 
 TEST(LongMatmul, HasNoEmptyPart) {
-  // Cut into parts of 2,049, where 2,050 of them would be one too many.
+  // Split into parts of 2,049, since 2,050 of them would be one too many.
   constexpr int64_t kInner = 4198401;
   const Tensor ones = Tensor::full({1, kInner}, 1, DType::f32);
   for (int round = 0; round < 2; ++round) {

@@ -1,4 +1,4 @@
-// What is not a number stays so through every op, so that a model that diverged is seen in its loss.
+// NaN stays NaN through every op, so that a model that diverged shows it in its loss.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Helpers of the tests of fused kernels: comparison with naive double loops, central differences, and equal bytes for
+// Helpers for the tests of fused kernels: comparison with naive double loops, central differences, and equal bytes for
 // any number of threads.
 #pragma once
 
@@ -40,7 +40,7 @@ inline void expect_close(const Tensor& actual, const Values& expected, double to
 
 inline double tolerance_of(DType dtype) { return dtype == DType::f32 ? 2e-5 : 1e-12; }
 
-/// The tensors that f makes have the same bytes with 1, 2 and 3 threads.
+/// The tensors that f returns have the same bytes with 1, 2 and 3 threads.
 inline void expect_same_bytes(const std::function<std::vector<Tensor>()>& f) {
   const int before = threads();
   set_threads(1);
@@ -59,7 +59,7 @@ inline void expect_same_bytes(const std::function<std::vector<Tensor>()>& f) {
   set_threads(before);
 }
 
-/// d f / d x_i by central differences with h = 1e-5, x f64 and contiguous; f reads x's memory anew each time.
+/// d f / d x_i by central differences with h = 1e-5, x f64 and contiguous; f rereads x's memory each time.
 inline double difference(const std::function<double()>& f, const Tensor& x, int64_t i) {
   double& at = x.data<double>()[i];
   const double kept = at;

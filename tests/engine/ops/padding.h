@@ -1,4 +1,4 @@
-// Masks of keys for tests of attention.
+// Key masks for attention tests.
 #pragma once
 
 #include "engine/ops/copy.h"

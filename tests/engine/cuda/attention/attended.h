@@ -1,4 +1,4 @@
-// Softmax attention on a card beside the CPU: the same inputs for both, and what comes of them.
+// Softmax attention on a card compared with the CPU: the same inputs for both, and their results.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ struct Case {
 inline std::vector<std::vector<double>> attend(Device device, DType dtype, const Case& c) {
   constexpr int64_t kBatch = 3, kHeads = 2;
   Generator generator(4);
-  // Tokens before heads, as a projection gives them.
+  // Tokens before heads, as a projection returns them.
   const auto tokens = [&](int64_t length, int64_t dim) {
     return normal({kBatch, length, kHeads, dim}, generator, 0, 1, DType::f64).cast(dtype).transpose(1, 2);
   };

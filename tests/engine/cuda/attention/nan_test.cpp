@@ -1,4 +1,4 @@
-// A query or key that is not a number makes the outputs that see it so, on a card as on the CPU.
+// A query or key that is not a number makes the outputs that see it NaN too, on a card as on the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>

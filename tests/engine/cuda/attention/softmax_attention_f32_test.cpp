@@ -22,7 +22,7 @@ TEST(SoftmaxAttentionOnACard, InF32EqualsTheCpu) {
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_LE(testing_card::squared_error(found[i], expected[i]), 1e-7) << c.name() << ", result " << i;
     }
-    // The same, with dS in memory for a few examples, or heads, or queries, at a time.
+    // The same, with dS in memory for only a few examples, heads or queries at a time.
     for (const int64_t pairs : {300000, 66000, 9000}) {
       const cuda::WithSoftmaxWays few({.pairs_in_memory = pairs});
       const auto in_parts = attend(Device::cuda(), DType::f32, c);

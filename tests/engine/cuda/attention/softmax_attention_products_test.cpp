@@ -1,4 +1,4 @@
-// Softmax attention with few queries or few keys: on a card it is made of products.
+// Softmax attention with few queries or few keys, which a card computes by products.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -35,7 +35,7 @@ double operations(Device device, const Case& c) {
   return work::stop().flops;
 }
 
-// The second is no such attention, but its gradient of queries is a product.
+// The second one is not of this kind, but its gradient of queries is a product.
 TEST(SoftmaxAttentionOnACard, CountsItsOperationsOnce) {
   BOCHNER_NEEDS_CARD();
   for (const Case& c : {Case{800, 3, 5, 5, false, false, 0, 0.7}, Case{130, 200, 64, 64, true, true, 0, 0.125}}) {

@@ -1,4 +1,4 @@
-// Index arithmetic and tile products of the kernels for a card, on the CPU, in every build.
+// Index arithmetic and tile products of the card's kernels, on the CPU, in every build.
 #include "engine/cuda/parts/tile.h"
 
 #include <gtest/gtest.h>
@@ -164,8 +164,8 @@ void expect_products_of_tiles() {
 TEST(CudaTiles, FourWarpsMultiplyByTilesAsTheTensorCoresFindThem) {
   expect_products_of_tiles<32>();
   expect_products_of_tiles<64>();
-  // The second row's first eight numbers come second where eight eights are permuted, and where four are, the third's
-  // do.
+  // The second row's first eight numbers come second if eight groups of eight are permuted; if four are, the third
+  // row's do.
   EXPECT_EQ(tile_place<64>(1, 0), 64 + 8);
   EXPECT_EQ(tile_place<64>(8, 0), 8 * 64);
   EXPECT_EQ(tile_place<32>(1, 0), 32);

@@ -58,7 +58,7 @@ inline double function_of(Function f, double u) {
   return 0;
 }
 
-/// Exponents of one token: of each feature (positive, hyperbolic) or one for all.
+/// The exponents of one token: one per feature (positive, hyperbolic) or one for all.
 inline Values exponents_of(const FeatureMap& map, const Values& u, double norm) {
   Values e;
   if (map.kind == Kind::softmax_trigonometric) return {norm / 2};
@@ -197,7 +197,7 @@ inline const std::vector<FeatureMap>& maps() {
                                  function == Function::cos || function == Function::gelu || function == Function::sgn;
       all.push_back({.kind = Kind::elementwise, .function = function, .eps = signed_values ? 4.0 : 1e-3});
     }
-    // One eps that matters where exponentials are small, and one that is larger than all of them.
+    // One eps that matters if exponentials are small, and one that is larger than all of them.
     all.push_back({.kind = Kind::positive, .norm_factor = 1, .eps = 1e-3, .absolute_eps = true});
     all.push_back({.kind = Kind::hyperbolic, .eps = 30, .absolute_eps = true});
     return all;
@@ -215,7 +215,7 @@ inline void check_forward(const Problem& p, double tolerance) {
   }
 }
 
-/// f(x) = <O, dO> against the gradients, by central differences. Shifts cancel if eps is 0, and are then not part of
+/// f(x) = <O, dO>: compares the gradients with central differences. Shifts cancel if eps is 0, and are then not part of
 /// the gradient.
 inline void check_gradients(const Problem& p, int64_t step) {
   const auto grads = p.gradients(p.attend());

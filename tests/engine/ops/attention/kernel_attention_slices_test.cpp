@@ -1,4 +1,4 @@
-// Kernel attention of slices of sequences: each slice has the outputs and gradients of its tokens in the whole.
+// Kernel attention on slices of sequences: each slice gets the same outputs and gradients for its tokens as the whole.
 #include "engine/comm/sequence_slices.h"
 #include "tests/engine/comm/in_threads.h"
 #include "tests/engine/ops/attention/kernel_attention_oracle.h"
@@ -6,7 +6,7 @@
 namespace bochner::testing_kernel_attention {
 namespace {
 
-/// Values of all slices beside each other: O, dQ, dK, dV (B, H, L, D), and dOmega of each slice.
+/// The values of all slices side by side: O, dQ, dK, dV (B, H, L, D), and dOmega of each slice.
 struct Found {
   Found(const Problem& p, int slices) : dOmega(static_cast<size_t>(slices)) {
     for (int i = 0; i < 4; ++i) of_tokens.push_back(Tensor::zeros(p.Q.shape(), p.Q.dtype()));
@@ -24,7 +24,7 @@ Found whole(const Problem& p) {
   return found;
 }
 
-/// The same from `count` slices in so many processes; also the most bytes that one of these sends.
+/// The same from `count` slices in the given number of processes; also the most bytes that one of these sends.
 Found sliced(const Problem& p, int count, int processes, std::vector<int64_t>* sent = nullptr) {
   Found found(p, count);
   if (sent != nullptr) sent->assign(static_cast<size_t>(processes), 0);
@@ -92,7 +92,7 @@ TEST(KernelAttentionSlices, EachHasTheGradientsOfItsTokensForEveryMap) {
   }
 }
 
-/// Lengths that are odd, or shorter than the number of slices; more slices than heads; padding, also of whole slices.
+/// Lengths that are odd, or shorter than the number of slices; more slices than heads; padding, including whole slices.
 TEST(KernelAttentionSlices, AreTheSameBitsInAnyNumberOfProcesses) {
   uint64_t seed = 900;
   for (const int64_t length : {1, 3, 131, 300}) {
@@ -123,7 +123,7 @@ TEST(KernelAttentionSlices, AreTheSameBitsInAnyNumberOfProcesses) {
   }
 }
 
-/// The causal form ends a chunk at every 1024th token, so there a slice may end as well.
+/// The causal form ends a chunk at every 1024th token, so a slice may end there too.
 TEST(KernelAttentionSlices, CausalOnesOfWholeSegmentsAreTheBitsOfTheWhole) {
   for (const Kind kind : {Kind::positive, Kind::trigonometric}) {
     Problem p = problem({1, 3, 4096, 4096, 8, 8, 16}, {{.kind = kind}, 1, true, true, 1e-6}, DType::f32, 77);
@@ -146,7 +146,7 @@ TEST(KernelAttentionSlices, WhatTheySendDoesNotGrowWithTheLength) {
       sliced(p, 2, 2, &sent.emplace_back());
     }
     EXPECT_EQ(sent[0], sent[1]);
-    // S and z, and on the way back their gradients; beside them exponents, sums of values, counts.
+    // S and z, and on the way back their gradients; besides these, exponents, sums of values, and counts.
     const int64_t states = 2 * int64_t{4} * 4 * 16 * (8 + 1);
     EXPECT_GE(sent[0][0] + sent[0][1], states);
     EXPECT_LE(sent[0][0] + sent[0][1], (causal ? 1.2 : 2.1) * static_cast<double>(states));

@@ -1,4 +1,4 @@
-// Properties of kernel attention in both forms, bidirectional and causal.
+// Properties of both forms of kernel attention, bidirectional and causal.
 #include <type_traits>
 
 #include "engine/ops/features/functions.h"
@@ -17,7 +17,7 @@ TEST(KernelAttention, EqualsTheDefinitionForEveryMapAndOption) {
         for (const int64_t frequencies : {0, 16}) {
           ++seed;
           Problem p = problem({.frequencies = frequencies}, {map, 1, causal, renormalise, 1e-6}, DType::f64, seed);
-          // Kernels that may be negative need a denominator away from 0 to be compared at all.
+          // Kernels that may be negative need a denominator away from 0, or they could not be compared.
           if (map.kind == Kind::softmax_trigonometric && map.constant == 0) p.spec.denominator_eps = 40;
           if (seed % 3 == 0) p.keys = padding(2, 70, seed);
           SCOPED_TRACE(fmt::format("map {}, function {}, causal {}, renormalise {}, {} frequencies",
@@ -134,13 +134,13 @@ TEST(KernelAttention, ExponentsMayRiseSteeplyWithinAChunk) {
   }
 }
 
-// Many heads, so that the tiles of one are added up in turn.
+// Many heads, so that the tiles of one are added up sequentially.
 TEST(KernelAttention, ExponentsMayRiseFromTileToTile) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     Problem p = problem({8, 8, 20, 200, 2, 3, 4}, {{.kind = Kind::positive, .eps = 1e-4}, 1, false, true, 0}, dtype, 6);
     visit_floating(dtype, "test", [&]<class T>(TypeTag<T>) {
       for (int64_t i = 0; i < p.K.size(); ++i) {
-        if (i / 2 % 200 < 100) p.K.data<T>()[i] = T(8);  // far from 0: of small exponents
+        if (i / 2 % 200 < 100) p.K.data<T>()[i] = T(8);  // far from 0: with small exponents
       }
     });
     check_forward(p, dtype == DType::f32 ? 1e-3 : 1e-9);
@@ -295,7 +295,7 @@ TEST(KernelAttention, FastFoodTakesOnlyWhatFitsIt) {
   refused([](WithFastFood& w) { w.rows.permutation = Tensor::full({2, 8}, -1, DType::i64); });
 }
 
-// Of each token: two blocks of 3 diagonals of 8 and two transforms of 8 log2 8 additions; then phi V, or phi S.
+// Per token: two blocks of 3 diagonals of 8 and two transforms of 8 log2 8 additions; then phi V, or phi S.
 TEST(KernelAttention, FastFoodCountsItsOwnWork) {
   const WithFastFood attention;
   const Problem& p = attention.p;

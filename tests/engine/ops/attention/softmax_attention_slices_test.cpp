@@ -1,4 +1,4 @@
-// Softmax attention of slices of sequences: each slice has the outputs and gradients of its tokens in the whole.
+// Softmax attention on slices of sequences: each slice gets the same outputs and gradients for its tokens as the whole.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -39,7 +39,7 @@ Found whole(const SlicedProblem& p) {
   return {attended.O, attended.logsumexp, grads.dQ, grads.dK, grads.dV};
 }
 
-/// The part of a slice. Dropout is drawn for each slice by itself.
+/// The part of a slice. Dropout is drawn separately for each slice.
 SlicedProblem part_of(const SlicedProblem& p, SequenceSlice& slice) {
   const auto cut = [&](const Tensor& x) { return x.slice(2, slice.begin(), slice.end()); };
   SlicedProblem own{cut(p.Q), cut(p.K), cut(p.V), cut(p.dO), {}, p.options};
@@ -49,7 +49,7 @@ SlicedProblem part_of(const SlicedProblem& p, SequenceSlice& slice) {
   return own;
 }
 
-/// The same from `count` slices in so many processes, and what each of these sends.
+/// The same from `count` slices in the given number of processes, and what each of these sends.
 Found sliced(const SlicedProblem& p, int count, int processes, std::vector<int64_t>* sent = nullptr) {
   const Shape tokens{p.Q.size(0), p.Q.size(1), p.Q.size(2)};
   Found found{Tensor::zeros(p.V.shape(), p.V.dtype()),
@@ -90,7 +90,7 @@ void expect_bits(const Found& found, const Found& expected, size_t outputs = kNa
   }
 }
 
-/// Padding of every kind, also of whole slices.
+/// Padding of every kind, including whole slices.
 Tensor mask_of(int64_t length, uint64_t seed) {
   const Tensor mask = padding(2, length, seed);
   if (seed % 2 == 0) mask.slice(1, length / 4, 3 * length / 4 + 1).fill_(0);
@@ -138,7 +138,7 @@ TEST(SoftmaxAttentionSlices, AreTheSameBitsInAnyNumberOfProcesses) {
   }
 }
 
-/// Keys are taken in by 64 at a time, so there a slice may begin.
+/// Keys are processed 64 at a time, so a slice may begin at a multiple of 64.
 TEST(SoftmaxAttentionSlices, OfWholeTilesHaveTheOutputsOfTheWholeBitForBit) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const bool causal : {false, true}) {
@@ -193,7 +193,8 @@ TEST(SoftmaxAttentionSlices, GradientsAgreeWithCentralDifferences) {
     oracle::expect_gradient(dx, loss, x, 101);
 }
 
-/// The keys and values of each slice go to each other process that sees them; and in backward again, with gradients.
+/// The keys and values of each slice go to every other process that sees them; in backward again, together with
+/// gradients.
 TEST(SoftmaxAttentionSlices, SendKeysAndValuesThreeTimes) {
   const int64_t length = 300;
   const int64_t slice = 2 * 4 * length / 3 * (8 + 8);  // K and V of one of 3, f32
@@ -210,7 +211,7 @@ TEST(SoftmaxAttentionSlices, SendKeysAndValuesThreeTimes) {
   EXPECT_EQ(total(false, 1), 0);
   EXPECT_EQ(total(false, 3), 3 * 3 * 2 * slice + counts(3));
   EXPECT_EQ(total(true, 3), 3 * (2 + 1) * slice + counts(3));
-  EXPECT_EQ(total(true, 2), 3 * slice + counts(2));  // of slice 0 alone
+  EXPECT_EQ(total(true, 2), 3 * slice + counts(2));  // only slice 0
 }
 
 TEST(SoftmaxAttentionSlices, RefusesOtherKeys) {

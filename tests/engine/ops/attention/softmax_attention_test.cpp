@@ -239,7 +239,7 @@ TEST(SoftmaxAttention, ReadsAndWritesViewsOfAJointProjection) {
   expect_near(grads.dQ, e.dQ, 2e-5, "dQ");
   expect_near(grads.dK, e.dK, 2e-5, "dK");
   expect_near(grads.dV, e.dV, 2e-5, "dV");
-  // Head sizes of stride other than 1 are copied first.
+  // Heads whose elements have a stride other than 1 are copied first.
   const Tensor turned = p.Q.transpose(2, 3).clone().transpose(2, 3);
   EXPECT_EQ(softmax_attention(turned, p.K, p.V, {}, p.options).O.to_vector<float>(), attended.O.to_vector<float>());
 }
@@ -264,7 +264,7 @@ TEST(SoftmaxAttention, BitsDoNotDependOnTheNumberOfThreads) {
   set_threads(before);
 }
 
-// Of two keys with scores 0 and s (in units of log 2, exact in bf16), the sum of exponentials is 1 + 2^s.
+// For two keys with scores 0 and s (in units of log 2, exact in bf16), the sum of exponentials is 1 + 2^s.
 TEST(SoftmaxAttention, ExponentialsInBf16AreRightToATwentiethOfItsRounding) {
   for (const auto& [dtype, error] : {std::pair{DType::f32, 3e-7}, {DType::bf16, 1.02e-4}}) {
     std::vector<float> scores;
