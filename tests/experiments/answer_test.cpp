@@ -38,7 +38,7 @@ std::vector<std::string> uci(const std::vector<std::string>& more) {
   return command;
 }
 
-/// The lines of a table by tabs.
+/// The lines of a table, split at tabs.
 std::vector<std::vector<std::string>> table(const std::string& text) {
   std::vector<std::vector<std::string>> rows;
   std::istringstream lines(text);
@@ -71,7 +71,7 @@ TEST(Answers, OfAFinishedRunAreItsOwn) {
   }
   EXPECT_NE(evaluated.out.find(fmt::format("step {}\n", metrics["best_step"].get<int>())), std::string::npos);
 
-  // Another model than the run's has no answer for it.
+  // A model other than the run's has no answer for it.
   for (const char* option : {"--evaluate=out", "--predict=out"}) {
     const Ended other = run(folder, uci({option, "--model.hidden=9"}));
     EXPECT_EQ(other.code, 2) << other.out;
@@ -84,7 +84,7 @@ TEST(Answers, OfAFinishedRunAreItsOwn) {
   const auto rows = table(contents(folder / "said.tsv"));
   ASSERT_EQ(rows.size(), 1U + 40U);
   EXPECT_EQ(rows[0], (std::vector<std::string>{"index", "prediction", "p0", "p1"}));
-  // Numbers are those of rows of the file, in their order: the answers are as often right as the run says.
+  // Numbers are those of the file's rows, in order: the answers are right as often as the run says.
   int right = 0;
   int last = -1;
   for (size_t i = 1; i < rows.size(); ++i) {
@@ -138,7 +138,7 @@ TEST(Answers, OfARunThatIsNotFinishedComeWithAWarning) {
   EXPECT_EQ(ended.err, "warning: --evaluate: the run out is not finished; its best model so far is taken\n");
 }
 
-// A model is asked about another table: its columns are standardised as those that it has learnt from.
+// A model is applied to another table: its columns are standardised like those from which the model has learnt.
 TEST(Answers, OfAnotherTableTakeItForTheSameColumns) {
   const TemporaryFolder folder;
   const auto put_columns = [&](const char* name, const char* head, double shift, const char* high) {
@@ -242,7 +242,7 @@ TEST(Answers, AFolderThatCannotBeWrittenIsToldFirst) {
   };
   std::vector<std::string> command = uci({"--predict=out"});
   uid_t user = 0;
-  if (geteuid() == 0) {  // root writes into read-only folders, nobody does not
+  if (geteuid() == 0) {  // root can write into read-only folders
     user = 65534;
     std::filesystem::copy_file(command[0], folder / "uci");
     for (const char* name : {"", "uci"}) allow(name, 0755);

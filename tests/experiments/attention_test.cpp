@@ -1,4 +1,4 @@
-// The attention program: what it lists, the options that it takes, and what it computes on a file of tensors.
+// The attention program: what it lists, which options it takes, and what it computes on a file of tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -171,7 +171,7 @@ TEST(AttentionProgram, TakesAnOptionThatOneOfItsMechanismsHas) {
   EXPECT_EQ(attention(folder, {"--show=reformer", "--mechanism.hashes=2"}).code, 0);
 }
 
-// What no mechanism of this program reads is refused by its name.
+// What no mechanism of this program reads is refused by name.
 TEST(AttentionProgram, RefusesWhatItDoesNotRead) {
   const TemporaryFolder folder;
   write_safetensors(folder / "in.safetensors", inputs());
@@ -231,7 +231,7 @@ TEST(AttentionProgram, ParametersOfAFileAreUsed) {
   EXPECT_EQ(again.at("dfrequencies.mean").shape(), first.at("frequencies.mean").shape());
 }
 
-// KL as released draws at each forward pass; a file's frequencies are used nevertheless, and those used are written.
+// KL as released draws at each forward pass; frequencies from a file are used all the same, and those used are written.
 TEST(AttentionProgram, WhatItWritesComputesTheSameAgain) {
   const TemporaryFolder folder;
   const TensorMap given = inputs();
@@ -277,8 +277,8 @@ TEST(AttentionProgram, NumbersThatOverflowAreToldAndFail) {
   EXPECT_FALSE(std::filesystem::exists(folder / "both.safetensors"));
 }
 
-// Also in training, where BatchNorm makes other frequencies of the generative kernels' noise: A of the first example,
-// whose keys are all real, from Omega by KL Eq. 3. Heads of 3 are padded by FastFood.
+// Also in training, where BatchNorm makes different frequencies from the generative kernels' noise: A of the first
+// example, whose keys are all real, from Omega by KL Eq. 3. FastFood pads heads of 3.
 TEST(AttentionProgram, OmegaIsTheOneThatOUsed) {
   const TemporaryFolder folder;
   TensorMap given = inputs();

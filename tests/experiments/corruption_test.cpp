@@ -1,5 +1,5 @@
 // Random damage to the files of a run and to its data: each must be detected when the run is continued, or change
-// nothing. BOCHNER_CORRUPTIONS=600 tries 600 of them; the default is a few.
+// nothing. BOCHNER_CORRUPTIONS=600 tries 600 cases; the default is a few.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -74,7 +74,7 @@ struct Case {
   std::vector<std::string> command;               ///< without --resume and --out
   std::vector<std::string> data;                  ///< files
   std::string run;                                ///< its folder
-  std::map<std::string, std::string> after = {};  ///< what it leaves where nothing is damaged
+  std::map<std::string, std::string> after = {};  ///< what it leaves if nothing is damaged
 };
 
 /// Results that must not depend on undetected damage.
@@ -127,7 +127,7 @@ class Corruption : public testing::Test {
          "idx/t10k-labels-idx1-ubyte"});
   }
 
-  /// A copy of the run to be continued: killed before it wrote its results, or finished.
+  /// A copy of the run, to be continued: killed before it wrote its results, or finished.
   fs::path copy_of(const Case& one, bool finished) {
     fs::remove_all(folder_ / "copy");
     fs::copy(folder_ / one.run, folder_ / "copy");
@@ -151,7 +151,7 @@ TEST_F(Corruption, IsNeverSilent) {
   std::map<std::string, Count> counts;
   const char* const asked = std::getenv("BOCHNER_CORRUPTIONS");
   const int trials = asked == nullptr ? 48 : std::atoi(asked);
-  unsetenv("BOCHNER_CORRUPTIONS");  // is no option of the programs, which would warn of it
+  unsetenv("BOCHNER_CORRUPTIONS");  // it is not an option of the programs, which would warn about it
   Generator generator(11);
   for (Case& one : cases_) {
     copy_of(one, false);
@@ -162,7 +162,7 @@ TEST_F(Corruption, IsNeverSilent) {
     const Case& one = cases_[static_cast<size_t>(trial) % cases_.size()];
     const bool finished = trial / 3 % 4 == 0;
     const fs::path run = copy_of(one, finished);
-    // Data every second time, else each of the files that the run has.
+    // Data half of the time, otherwise any of the files that the run has.
     std::vector<std::pair<std::string, fs::path>> files;
     if (trial / 12 % 2 == 0) {
       for (const std::string& file : one.data) files.emplace_back("data: " + one.kind, folder_ / file);

@@ -94,7 +94,7 @@ TEST(Data, CheckSaysOfEachTaskOfTheArenaWhatTheTaskSaysItself) {
     const Ended ended =
         test::Process({BOCHNER_LRA, std::string("--task=") + task, "--data=data", "--steps=0"}, folder.path()).wait();
     EXPECT_EQ(ended.code, 2) << task;
-    const size_t remedy = ended.err.find("; ");  // behind what is missing
+    const size_t remedy = ended.err.find("; ");  // after what is missing
     ASSERT_NE(remedy, std::string::npos) << ended.err;
     const std::string says = ended.err.substr(remedy + 2, ended.err.size() - remedy - 3);
     EXPECT_GT(says.size(), 40U);

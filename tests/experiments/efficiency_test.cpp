@@ -1,4 +1,4 @@
-// The efficiency program: every mechanism at every length, in the table and in the record. No test asserts a time.
+// The efficiency program: every mechanism at every length, in the table and in the record. No test checks a time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -80,8 +80,8 @@ TEST(EfficiencyProgram, StandsBesideTheIdealAndBesideSoftmax) {
   const auto rows = table(folder).at("rows");
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[1].at(0), "performer 8");
-  EXPECT_EQ(rows[2].at(6), "1.00");  // none beside itself
-  EXPECT_EQ(rows[0].at(7), "1.00");  // softmax beside itself
+  EXPECT_EQ(rows[2].at(6), "1.00");  // none compared with itself
+  EXPECT_EQ(rows[0].at(7), "1.00");  // softmax compared with itself
   EXPECT_EQ(rows[0].at(8), "1.00");
 }
 
@@ -114,7 +114,7 @@ TEST(EfficiencyProgram, ModelsOfSeveralDepths) {
 TEST(EfficiencyProgram, MeasuresAgainstEachSizeAndFitsExponents) {
   struct Sweep {
     std::string against, values;
-    std::vector<std::string> with;  ///< the methods whose memory differs then
+    std::vector<std::string> with;  ///< the methods whose memory then differs
   };
   for (const Sweep& sweep :
        {Sweep{"features", "256,1024", {"performer", "gmm-prf"}},
@@ -147,8 +147,8 @@ TEST(EfficiencyProgram, MeasuresAgainstEachSizeAndFitsExponents) {
     const auto fitted = nlohmann::json::parse(test::contents(folder / "run/results.json")).at("tables").at(1);
     ASSERT_EQ(fitted.at("rows").size(), 3U);
     const auto& none = fitted.at("rows").at(2);
-    EXPECT_EQ(none.at(3), none.at(4));  // of two values, all are the last two
-    EXPECT_EQ(none.at(3), sweep.against == "head-dim" ? "1.00" : "0.00") << fitted;  // it holds vectors of heads alone
+    EXPECT_EQ(none.at(3), none.at(4));  // with two values, all of them are the last two
+    EXPECT_EQ(none.at(3), sweep.against == "head-dim" ? "1.00" : "0.00") << fitted;  // it holds only vectors of heads
   }
 }
 
@@ -180,9 +180,9 @@ TEST(Measurements, AFolderThatCannotBeWrittenIsToldBeforeTheWork) {
     EXPECT_EQ(ended.err, "error: cannot write in the folder file/run: Not a directory; name another with --out\n");
     EXPECT_EQ(ended.out, "") << command[0];
   }
-  const Ended ended = efficiency(folder, {"--lengths=16", "--out=/proc"});  // where nobody makes files
+  const Ended ended = efficiency(folder, {"--lengths=16", "--out=/proc"});  // where nobody can create files
   EXPECT_TRUE(ended.err.starts_with("error: cannot write in the folder /proc: ")) << ended.err;
-  // What is refused later leaves no folder behind.
+  // What is refused later does not leave a folder behind.
   EXPECT_EQ(efficiency(folder, {"--heads=3", "--dim=64", "--out=a/b"}).code, 2);
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
 }
@@ -209,7 +209,7 @@ TEST(Measurements, AnErrorThatIsNoFiniteNumberIsRefused) {
 TEST(Measurements, HelpOmitsWhatIsAlwaysRefused) {
   const TemporaryFolder folder;
   using Names = std::vector<std::string>;
-  /// Those of the options that --help of a program shows.
+  /// Which of the options --help of a program shows.
   const auto shown = [&](const std::string& program, const Names& options) {
     const Ended help = Process({program, "--help"}, folder.path()).wait();
     EXPECT_EQ(help.code, 0) << help.err;
@@ -256,7 +256,7 @@ TEST(Measurements, RefuseOptionsThatChangeNothingOrNeverEnd) {
                                                          {BOCHNER_BUNDLE, "--steps=3"},
                                                          {BOCHNER_TURING, "--batch=3"}};
   for (std::vector<std::string> command : refused) {
-    command.insert(command.begin() + 1, "--dump-config");  // so that what is not refused ends at once
+    command.insert(command.begin() + 1, "--dump-config");  // so that what is not refused ends immediately
     const Ended ended = Process(command, folder.path()).wait();
     EXPECT_EQ(ended.code, 2) << command[0] << " " << command.back();
     EXPECT_NE(ended.err.find("leave it out; "), std::string::npos) << ended.err;

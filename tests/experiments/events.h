@@ -12,7 +12,7 @@
 
 namespace bochner::test {
 
-/// The events of a file up to the first record that is damaged, as a crash leaves one.
+/// The events of a file up to the first damaged record, such as a crash leaves.
 struct Events {
   std::vector<ScalarEvent> events;
   std::vector<int64_t> ends;  ///< of each record, in bytes

@@ -1,5 +1,5 @@
-// Small runs of the experiments on fields over coordinates, as users start them, and the pictures and points that they
-// learn from.
+// Small runs of the experiments on fields over coordinates, as users start them, and the pictures and points from which
+// they learn.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -66,7 +66,7 @@ TEST(Picture, DeadLeavesVaryAtEveryScale) {
   const Tensor fine = siren::dead_leaves(96).values;
   EXPECT_GE(amin(fine).item(), -1);
   EXPECT_LE(amax(fine).item(), 1);
-  // Means of 8 x 8 pixels keep most of the deviation; of noise they would have an eighth.
+  // Means over 8 x 8 pixels keep most of the deviation; for noise they would have an eighth.
   const Tensor coarse = mean(fine.reshape({12, 8, 12, 8}), {1, 3});
   const auto deviation = [](const Tensor& x) { return std::sqrt(mean(square(x - mean(x).item())).item()); };
   EXPECT_GT(deviation(fine), 0.2);

@@ -1,5 +1,4 @@
-// Small problems of every shape, for the tests of the Learner: classes of texts, pairs, a label for each token,
-// numbers.
+// Small problems of every shape, for tests of the Learner: classes of texts, pairs, one label per token, numbers.
 #pragma once
 
 #include <cmath>
@@ -26,7 +25,7 @@ inline RunOptions options_of(int64_t batch, int64_t accumulate = 1) {
   return run;
 }
 
-/// Texts of 3 to 8 random tokens; the class of an example is 1 where its texts begin alike.
+/// Texts of 3 to 8 random tokens; the class of an example is 1 if its texts begin with the same token.
 inline std::shared_ptr<const Dataset> texts(int64_t examples, int sequences, uint64_t seed) {
   Generator generator(seed);
   std::vector<uint8_t> tokens;
@@ -85,7 +84,7 @@ inline std::map<std::string, std::vector<double>> weights_of(Learner& learner) {
   return values;
 }
 
-/// The largest difference of two models' weights.
+/// The largest difference between two models' weights.
 inline double apart(Learner& a, Learner& b) {
   const auto left = weights_of(a);
   const auto right = weights_of(b);
@@ -96,7 +95,7 @@ inline double apart(Learner& a, Learner& b) {
   return most;
 }
 
-/// A label for each token that is `asked`, namely the token before it; their number differs from example to example.
+/// A label for each token that is `asked`, namely the previous token; their number differs from example to example.
 class TokenLabels final : public LoaderFeed {
  public:
   TokenLabels(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options, int64_t asked)
@@ -116,7 +115,7 @@ class TokenLabels final : public LoaderFeed {
   int64_t asked_;
 };
 
-/// Scores of each token from itself and the one before it: (n, length, vocabulary).
+/// Scores of each token from itself and the previous one: (n, length, vocabulary).
 class Bigrams final : public Module {
  public:
   explicit Bigrams(Generator& init)
@@ -151,7 +150,7 @@ inline Problem of_tokens(const RunOptions& run) {
   return problem;
 }
 
-/// y = 2 x_0 - x_1 + 3 of rows x.
+/// y = 2 x_0 - x_1 + 3 for rows x.
 inline TableSplit line(int64_t rows, uint64_t seed) {
   Generator generator(seed);
   TableSplit split;
@@ -164,7 +163,7 @@ inline TableSplit line(int64_t rows, uint64_t seed) {
   return split;
 }
 
-/// Regression of `rows`, which outlive it.
+/// Regression on `rows`, which must outlive it.
 inline Problem of_numbers(const RunOptions& run, const TableSplit& rows) {
   Generator init = stream_of(run.seed, Stream::init);
   const auto model = std::make_shared<Linear>(Slot{}, 2, 1, init);

@@ -1,4 +1,4 @@
-// The Learner on small problems of every shape: classes, pairs, a label for each token, numbers; taken in parts, with
+// The Learner on small problems of every shape: classes, pairs, one label per token, numbers; batches in parts, with
 // frozen parameters, with a hook, and continued.
 #include "experiments/learners/learner.h"
 
@@ -81,7 +81,7 @@ TEST(Learner, LearnsWhetherTwoTextsBeginAlike) {
   const TaskData data = task_of(2);
   const RunOptions run = options_of(16);
   Generator init = stream_of(run.seed, Stream::init);
-  /// Two towers that are one: (u, v, u v) of the first tokens' embeddings.
+  /// Two towers in one: (u, v, u v) of the first tokens' embeddings.
   class Towers final : public Module {
    public:
     explicit Towers(Generator& init)
@@ -125,13 +125,13 @@ TEST(Learner, LearnsALabelForEachTokenThatHasOne) {
   EXPECT_LT(first.judged, 8 * 8);
   EXPECT_LE(first.correct.item(), static_cast<double>(first.judged));
   for (int64_t step = 1; step < 200; ++step) learner.step(step);
-  EXPECT_EQ(metric(learner, "accuracy"), 1);  // of the tokens that have a label; no guess is right elsewhere
+  EXPECT_EQ(metric(learner, "accuracy"), 1);  // for the tokens that have a label; no guess is right elsewhere
   EXPECT_LT(metric(learner, "loss"), 0.1);
   int64_t lines = 0;
   learner.predict("predictions.tsv", [&](const Prediction& one) {
     ++lines;
     EXPECT_TRUE(one.numbers.empty());
-    EXPECT_NE(one.answer.find(' '), std::string::npos);  // a class for each token
+    EXPECT_NE(one.answer.find(' '), std::string::npos);  // one class per token
   });
   EXPECT_EQ(lines, 40);
 }
@@ -255,7 +255,7 @@ TEST(Learner, GoesOnFromWhatItSavedBitForBit) {
     return std::make_unique<Learner>(run, adamw(), sequence::classification(run, options, data, judged_by_accuracy()));
   };
   const auto whole = make();
-  for (int64_t step = 0; step < 12; ++step) whole->step(step);  // over the end of an epoch of 8
+  for (int64_t step = 0; step < 12; ++step) whole->step(step);  // past the end of an epoch of 8
   const auto first = make();
   for (int64_t step = 0; step < 5; ++step) first->step(step);
   first->evaluate(Split::valid);
@@ -305,7 +305,7 @@ TEST(Learner, FrozenWeightsOfAFileAreNotInCheckpoints) {
   refuses("2", "base.safetensors has the SHA-256 2");
   refuses("", "this model reads no such file");
 
-  // Frozen weights of another origin are in checkpoints.
+  // Frozen weights from another origin are saved in checkpoints.
   State other;
   first->save_whole_model(other);
   EXPECT_FALSE(leaves_out_weights(other));
@@ -373,7 +373,7 @@ TEST(Learner, ZerosAreMaskedWhereTheTaskSaysSo) {
 TEST(Learner, ClipsGradientsByValueBesideTheNorm) {
   const TableSplit rows = line(16, 1);
   OptimConfig optim = adamw();
-  optim.eps = 1;  // so that a small gradient is a small step
+  optim.eps = 1;  // so that a small gradient gives a small step
   optim.weight_decay = 0;
   optim.clip_norm = 1e9;
   optim.clip_value = 1e-2;

@@ -1,5 +1,5 @@
 // Programs that are asked to stop, or killed, at any moment: while they make data, train, measure and write results.
-// Continued, they arrive at the same bytes, and no file is left over.
+// When continued, they arrive at the same bytes, and no file is left over.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -27,7 +27,7 @@ using test::toy;
 
 void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-/// All files below the folder, hidden ones too.
+/// All files below the folder, including hidden ones.
 std::set<std::string> files_in(const std::filesystem::path& folder) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -36,7 +36,7 @@ std::set<std::string> files_in(const std::filesystem::path& folder) {
   return names;
 }
 
-/// Of all tensors of the checkpoint: the model, the optimizer's moments, random features.
+/// All tensors of the checkpoint: the model, the optimizer's moments, random features.
 std::string weights(const std::filesystem::path& checkpoint) {
   Sha256 hash;
   for (const auto& [name, tensor] : State::load(checkpoint).tensors) {
@@ -96,7 +96,7 @@ std::vector<std::string> lra(const std::string& data, const std::string& out, bo
   return command;
 }
 
-// With BOCHNER_KILLS=200 in the environment it is killed that often.
+// With BOCHNER_KILLS=200 in the environment, it is killed that often.
 TEST(Life, KilledAtRandomMomentsItGoesOnBitForBitAndLeavesNothing) {
   const TemporaryFolder folder;
   const auto begin = Clock::now();
@@ -117,7 +117,7 @@ TEST(Life, KilledAtRandomMomentsItGoesOnBitForBitAndLeavesNothing) {
       Process process(lra(made, out, resume), folder.path());
       if (signals < wanted) {
         const int signal = std::array{SIGKILL, SIGTERM, SIGHUP}[static_cast<size_t>(signals) % 3];
-        // Some time after it began, or began to make data, to train, or to measure on the test set.
+        // Some time after it started, or started to make data, to train, or to measure on the test set.
         const char* const begun = std::array{"", "listops: making ", " steps, into ", "step 100: valid"}.at(
             static_cast<size_t>(moments.uniform() * 4));
         const bool made_all = std::filesystem::exists(folder / (made + "/listops-5-30/manifest.json"));
@@ -202,7 +202,7 @@ TEST(Life, MeasuringShowsHowFarItIsAndStopsInTheMiddle) {
 TEST(Life, ABestModelThatIsNotYetWrittenIsMadeAgain) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_toy(folder, {"--out=whole", "--quiet"}).code, 0);
-  // It cannot be written, which ends the run in the place of a kill.
+  // It cannot be written, which ends the run in place of a kill.
   std::filesystem::create_directories(folder / "cut/checkpoint-best");
   EXPECT_NE(run_toy(folder, {"--out=cut"}).code, 0);
   const State last = State::load(folder / "cut/checkpoint-last");
@@ -211,7 +211,7 @@ TEST(Life, ABestModelThatIsNotYetWrittenIsMadeAgain) {
   std::filesystem::remove(folder / "cut/checkpoint-best");
   ASSERT_EQ(run_toy(folder, {"--out=cut", "--resume", "--quiet"}).code, 0);
   expect_same_run(folder / "whole", folder / "cut");
-  // Where there is one of an evaluation before, it takes its place.
+  // If there is one from an earlier evaluation, it is replaced.
   ASSERT_EQ(run_toy(folder, {"--out=parts", "--steps=10", "--quiet"}).code, 0);
   const std::string before = contents(folder / "parts/checkpoint-best");
   ASSERT_EQ(run_toy(folder, {"--out=parts", "--resume", "--steps=20", "--quiet"}).code, 0);
@@ -221,7 +221,7 @@ TEST(Life, ABestModelThatIsNotYetWrittenIsMadeAgain) {
   expect_same_run(folder / "whole", folder / "parts");
 }
 
-// An older version wrote the best model before checkpoint-last, and may have been killed between.
+// An older version wrote the best model before checkpoint-last, and may have been killed in between.
 TEST(Life, ResultsAreOfOneModelWhereTheBestOneIsLost) {
   const TemporaryFolder folder;
   const auto run = [&](const std::string& out, const std::string& steps) {
@@ -245,7 +245,7 @@ TEST(Life, ResultsAreOfOneModelWhereTheBestOneIsLost) {
   // Its evaluation comes again.
   run("same", "24");
   expect_same_run(folder / "whole", folder / "same");
-  // It does not, and the one that comes is worse than the lost one.
+  // It does not come again, and the one that comes is worse than the lost one.
   const std::string err = run("shorter", "21");
   EXPECT_NE(err.find("warning: shorter/checkpoint-best: is of step 23"), std::string::npos) << err;
   const TrainResult result = read_run(folder / "shorter").result;
@@ -255,7 +255,7 @@ TEST(Life, ResultsAreOfOneModelWhereTheBestOneIsLost) {
 }
 
 // Stopped within an evaluation, then killed by an older version between the checkpoint of the best model, which that
-// evaluation chose when the run went on, and checkpoint-last.
+// evaluation chose when the run continued, and checkpoint-last.
 TEST(Life, ABestModelOfAnEvaluationThatComesAgainIsNoDamage) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_toy(folder, {"--out=whole", "--steps=8", "--quiet"}).code, 0);

@@ -72,12 +72,12 @@ TEST(Metrics, OfNumbersAreScipys) {
 }
 
 TEST(Metrics, WhatIsConstantCorrelatesWithNothing) {
-  const std::vector<double> tenths(10, 0.1);  // whose mean is another number
+  const std::vector<double> tenths(10, 0.1);  // whose mean is a different number
   EXPECT_TRUE(std::isnan(pearson_correlation(tenths, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10})));
   EXPECT_TRUE(std::isnan(pearson_correlation(tenths, std::vector<double>(10, 0.7))));
 }
 
-// As the best model is chosen by them, and as tables print them; "matched accuracy" is read as "accuracy".
+// When they choose the best model, and when tables print them; "matched accuracy" is read as "accuracy".
 TEST(Metrics, AreReadByTheirNames) {
   for (const char* metric : {"loss", "perplexity", "test_error"}) {
     EXPECT_FALSE(higher_is_better(metric)) << metric;
@@ -98,7 +98,7 @@ TEST(Metrics, AreNanWhereAnAnswerIs) {
   EXPECT_TRUE(std::isnan(pearson_correlation({1, none, 3}, {0, 1, 1})));
   EXPECT_TRUE(std::isnan(spearman_correlation({1, none, 3}, {0, 1, 1})));
   EXPECT_EQ(area_under_curve({1, std::numeric_limits<double>::infinity()}, {0, 1}), 1);
-  EXPECT_EQ(area_under_curve({3, 2}, {1, 1}), 0.5);  // scikit-learn has no answer to this
+  EXPECT_EQ(area_under_curve({3, 2}, {1, 1}), 0.5);  // scikit-learn has no answer for this
 }
 
 TEST(Metrics, AreRefusedByNameAndByCount) {
@@ -109,7 +109,7 @@ TEST(Metrics, AreRefusedByNameAndByCount) {
     EXPECT_EQ(std::string(error.what()),
               "metrics: 'f2' is none of loss, accuracy, perplexity, next-sentence, f1, mcc, auc, pearson, spearman");
   }
-  EXPECT_EQ(metrics_named({"loss", "auc", "f1", "mcc"}, 10).size(), 2U);  // those of two classes are left out
+  EXPECT_EQ(metrics_named({"loss", "auc", "f1", "mcc"}, 10).size(), 2U);  // those for two classes are left out
   EXPECT_THROW(accuracy({1}, {1, 0}), Error);
   EXPECT_THROW(matthews_correlation({}, {}), Error);
 }

@@ -1,4 +1,4 @@
-// The optimizer and the schedule that are made of the options --optim.*, and what a Learner does with them.
+// The optimizer and the schedule that the options --optim.* give, and what a Learner does with them.
 #include "experiments/learners/optim_config.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST(OptimConfig, WeightsOfSnnkLayersHaveTheirOwnRate) {
   EXPECT_EQ(rules[0].rate, 3);
 }
 
-/// The weights after four steps of the same problem, each with the rate and the beta1 of its own number.
+/// The weights after four steps on the same problem, each with the rate and the beta1 for its number.
 std::map<std::string, std::vector<double>> by_hand(const OptimConfig& optim, const RunOptions& run,
                                                    const TableSplit& rows) {
   Problem problem = test::of_numbers(run, rows);
@@ -88,7 +88,7 @@ TEST(OptimConfig, EachStepHasTheRateAndTheBeta1OfItsNumber) {
     Learner learner(run, optim, test::of_numbers(run, rows));
     const auto first = test::weights_of(learner);
     learner.step(0);
-    EXPECT_EQ(test::weights_of(learner) == first, !cycle);  // the linear rate climbs from 0
+    EXPECT_EQ(test::weights_of(learner) == first, !cycle);  // the linear rate rises from 0
     for (int64_t step = 1; step < 4; ++step) learner.step(step);
     const auto expected = by_hand(optim, run, rows);
     for (const auto& [name, values] : test::weights_of(learner)) {
@@ -101,7 +101,7 @@ TEST(OptimConfig, EachStepHasTheRateAndTheBeta1OfItsNumber) {
 TEST(OptimConfig, TheNormOfAWholeBatchesGradientIsClipped) {
   const TableSplit rows = test::line(16, 1);
   OptimConfig optim = test::adamw();
-  optim.eps = 1;  // so that a small gradient is a small step
+  optim.eps = 1;  // so that a small gradient gives a small step
   optim.weight_decay = 0;
   const auto moved = [&](double clip_norm, int64_t accumulate) {
     optim.clip_norm = clip_norm;

@@ -1,4 +1,4 @@
-// Runs a real program as a person would, and tells what it printed and how it ended.
+// Runs a real program as a person would, and reports what it printed and how it ended.
 #pragma once
 
 #include <fcntl.h>
@@ -34,8 +34,8 @@ class Process {
  public:
   using Variables = std::map<std::string, std::string>;
 
-  /// Runs in `folder`. No file it writes may pass `file_limit` bytes, where that is not 0. Runs as `user`, where that
-  /// is not 0; only root may ask for it.
+  /// Runs in `folder`. No file that it writes may exceed `file_limit` bytes, if that is not 0. Runs as `user`, if that
+  /// is not 0; only root may request this.
   Process(std::vector<std::string> command, const std::filesystem::path& folder, const Variables& variables = {},
           rlim_t file_limit = 0, uid_t user = 0) {
     const std::string tag = std::to_string(getpid()) + "-" + std::to_string(counter()++);
@@ -68,7 +68,7 @@ class Process {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), contents(out_), contents(err_)};
   }
 
-  /// Waits until the file exists and holds the text; false where the program ended before.
+  /// Waits until the file exists and contains the text; false if the program ended before.
   bool wait_for(const std::filesystem::path& file, const std::string& text) const {
     for (;;) {
       if (contents(file).find(text) != std::string::npos) return true;
@@ -87,7 +87,7 @@ class Process {
     return count;
   }
 
-  /// This process's environment with these variables in the place of its own.
+  /// This process's environment, with these variables replacing its own.
   static std::vector<std::string> environment_with(const Variables& variables) {
     std::vector<std::string> lines;
     for (char** line = environ; *line != nullptr; ++line) {
@@ -99,7 +99,7 @@ class Process {
     return lines;
   }
 
-  /// posix_spawn, as fork would copy all pages of the sanitizers.
+  /// Uses posix_spawn, as fork would copy all pages of the sanitizers.
   void start(const std::vector<std::string>& command, const std::filesystem::path& folder,
              const std::vector<std::string>& environment) {
     const auto pointers = [](const std::vector<std::string>& words) {

@@ -1,4 +1,5 @@
-// The frame of every experiment, through a real program: exit codes, what it prints, signals, run folders, resuming.
+// The common frame of every experiment, through a real program: exit codes, what it prints, signals, run folders,
+// resuming.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +17,7 @@ using test::results_of;
 using test::run_toy;
 using test::TemporaryFolder;
 
-/// Lines of a text without the values of time, which no two runs share.
+/// The lines of a text without time values, which differ between runs.
 std::string without_times(const std::string& jsonl) {
   std::string text;
   for (const MetricsLine& line : parse_metrics(jsonl)) {
@@ -66,7 +67,7 @@ TEST(Program, ExitCodesAndOneLine) {
             "error: the loss of step 8 is nan; first layer whose output is not finite: bowl.rim; batch ids 14, 15; the "
             "checkpoints in run are good\n");
   EXPECT_EQ(State::load(folder / "run/checkpoint-last").integer("run.step"), 6);
-  // Step 9 of a checkpoint every 3 spoils what it would save: the one of step 6 stays.
+  // With a checkpoint every 3 steps, the one at step 9 would be spoilt: the one of step 6 stays.
   const Ended spoilt = run_toy(folder, {"--model.spoil-at=8", "--out=spoilt", "--log-level=warning"});
   EXPECT_EQ(spoilt.code, 1);
   EXPECT_EQ(spoilt.err,
@@ -136,7 +137,7 @@ TEST(Program, ARunLeavesACompleteFolder) {
   EXPECT_EQ(results["paper"]["value"], 64.7);
   EXPECT_EQ(results["paper"]["source"], "No paper, Table 1");
   EXPECT_TRUE(results["build"]["blas"].get<std::string>().starts_with("OpenBLAS"));
-  // The best by validation, and the test of that same model: this bowl's test loss is its validation loss + 1.
+  // The best by validation, and the test of the same model: this bowl's test loss is its validation loss + 1.
   const double valid = results["metrics"]["valid"]["loss"];
   EXPECT_NEAR(results["metrics"]["test"]["loss"].get<double>(), valid + 1, 1e-12);
   EXPECT_LE(valid, results["metrics"]["last"]["valid"]["loss"].get<double>());
@@ -203,7 +204,7 @@ TEST(Program, WhatIsRefusedBeforeTheFirstStepLeavesNothing) {
       EXPECT_TRUE(name == "text" || name == "cache" || name.starts_with(".std")) << command[0] << " leaves " << name;
     }
   }
-  // A folder that was there stays, with what is in it.
+  // An existing folder stays, with its contents.
   std::filesystem::create_directory(folder / "mine");
   test::put(folder / "mine/note", "");
   EXPECT_EQ(test::run(folder, {BOCHNER_SPARSITY, "--batch=64", "--pairs.train-examples=4", "--out=mine"}).code, 2);
@@ -227,12 +228,12 @@ TEST(Program, ATakenFolderIsRefusedBeforeDataAreReadOrMade) {
     const Ended ended = test::run(folder, {program, "--sweep.hidden=8,16", "--out=taken", "--quiet"});
     EXPECT_TRUE(ended.err.starts_with("error: taken is the folder of one run")) << program << ended.err;
   }
-  // Nor is anything made for a run that has nothing to begin with.
+  // Nor is anything made for a run that has nothing to start with.
   const Ended lra = test::run(folder, {BOCHNER_LRA, "--init=nowhere", "--quiet"});
   EXPECT_EQ(lra.code, 2);
   EXPECT_EQ(lra.err, "error: --init: there is no nowhere; name the folder of a run, or a safetensors file\n");
   EXPECT_FALSE(std::filesystem::exists(folder / "data"));
-  // Of several runs, before the first begins.
+  // For several runs, before the first begins.
   ASSERT_EQ(run_toy(folder, {"--out=all/seed5", "--seed=5", "--quiet"}).code, 0);
   const Ended several = run_toy(folder, {"--out=all", "--seed=4", "--seeds=2"});
   EXPECT_EQ(several.code, 2);
@@ -296,7 +297,7 @@ TEST(Program, InterruptSavesAndTheRunGoesOnBitForBit) {
 TEST(Program, KilledAtAnyMomentItGoesOnBitForBit) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_toy(folder, {"--out=whole", "--steps=60", "--quiet"}).code, 0);
-  // Not timed but walked: each life is killed when its record has grown by some lines.
+  // Not timed but counted: each life is killed when its record has grown by some lines.
   int lives = 0;
   for (const int step : {2, 10, 20, 30, 44, 58}) {
     std::vector<std::string> arguments = {"--out=cut", "--steps=60", "--model.pause-ms=2"};
@@ -347,7 +348,7 @@ TEST(Program, AFolderThatCannotBeWrittenIsToldInOneLine) {
 TEST(Program, AFullDiskLosesNothing) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_toy(folder, {"--out=whole", "--steps=60", "--quiet"}).code, 0);
-  // A limit on the size of files stands for the full disk: metrics.jsonl passes it somewhere in the middle.
+  // A limit on the size of files simulates a full disk: metrics.jsonl exceeds it somewhere in the middle.
   const auto whole = static_cast<rlim_t>(std::filesystem::file_size(folder / "whole/metrics.jsonl"));
   const Ended full = test::Process(test::toy({"--out=cut", "--steps=60"}), folder.path(), {}, whole / 2).wait();
   ASSERT_EQ(full.code, 1) << full.err;
@@ -358,7 +359,7 @@ TEST(Program, AFullDiskLosesNothing) {
   const Ended resumed = run_toy(folder, {"--out=cut", "--resume"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   expect_same_toy_run(folder / "whole", folder / "cut");
-  // The length that was asked for is not forgotten, and no folder without a run is named.
+  // The requested length is not forgotten, and no folder without a run is named.
   ASSERT_EQ(run_toy(folder, {"--out=long", "--steps=20", "--quiet"}).code, 0);
   const Ended longer =
       test::Process(test::toy({"--out=long", "--resume", "--steps=60"}), folder.path(), {}, whole / 2).wait();

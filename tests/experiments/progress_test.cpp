@@ -20,7 +20,7 @@ struct Printed {
   std::FILE* stream = open_memstream(&text, &size);
   ~Printed() {
     std::fclose(stream);
-    free(text);  // NOLINT: open_memstream allocates so
+    free(text);  // NOLINT: open_memstream allocates it this way
   }
   std::string str() const {
     std::fflush(stream);

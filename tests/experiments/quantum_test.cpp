@@ -1,4 +1,4 @@
-// The systems of qpnn hold what their header says, and so does its loss.
+// The systems of qpnn, and its loss, are as their header says.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What a run writes down: metrics, TensorBoard events, state.
+// What a run records: metrics, TensorBoard events, state.
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ using test::contents;
 using test::message_of;
 
 TEST(Metrics, TrainingIsLoggedWhereverItIsEvaluated) {
-  const test::TemporaryFolder folder;  // the toy logs each second step
+  const test::TemporaryFolder folder;  // the toy logs every second step
   ASSERT_EQ(test::run_toy(folder, {"--steps=9", "--evaluate-every=3", "--out=a", "--quiet"}).code, 0);
   std::vector<int64_t> logged;
   for (const MetricsLine& line : parse_metrics(contents(folder / "a/metrics.jsonl"))) {
@@ -82,7 +82,7 @@ TEST(Metrics, ACutLineAndLaterStepsAreCutOff) {
   EXPECT_EQ(lines[2].split, "valid");
   { const MetricsFile file(path, {}); }
   EXPECT_EQ(contents(path), "");
-  // What was changed or cut before the mark is refused, and left as it is.
+  // What was changed or cut off before the mark is refused, and left as it is.
   for (const std::string& other : {all.substr(0, 9) + "4" + all.substr(10), all.substr(0, all.size() - 1)}) {
     test::put(path, other);
     EXPECT_THROW(MetricsFile(path, marks[2]), Error);
@@ -104,7 +104,7 @@ TEST(Metrics, WhatALinkLeadsToIsNotCut) {
   EXPECT_EQ(contents(folder / "victim"), "precious");
 }
 
-// A value of a million levels would overflow the stack of whoever walks through it.
+// A value with a million levels would overflow the stack of any code that walks through it.
 TEST(Results, DeepValuesAreRefused) {
   const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
   const test::TemporaryFolder folder;
@@ -164,7 +164,7 @@ TEST(Events, Crc32cIsThatOfTheStandard) {
   EXPECT_EQ(crc32c(""), 0U);
 }
 
-// The bytes that TensorBoard's own writer makes of these events (tests/golden/tensorboard_events.py).
+// The bytes that TensorBoard's own writer produces for these events (tests/golden/tensorboard_events.py).
 TEST(Events, RecordsAreThoseOfTensorBoard) {
   const auto hex = [](const std::string& bytes) {
     std::string text;
@@ -196,7 +196,7 @@ TEST(Events, ReadBackAndCutAtAStep) {
   EXPECT_EQ(events.ends[3], static_cast<int64_t>(all.size()));
   { const EventsFile file(path, marks[1]); }
   EXPECT_EQ(contents(path), all.substr(0, static_cast<size_t>(events.ends[2])));
-  // Wherever it is cut and whichever byte is changed, the records before stay and nothing is read beyond.
+  // Wherever it is cut and whichever byte is changed, the records before remain and nothing is read beyond.
   for (size_t cut = 0; cut < all.size(); ++cut) {
     EXPECT_LE(test::parse_events(bytes_of(all.substr(0, cut))).events.size(), 3U);
     std::string changed = all;

@@ -19,7 +19,7 @@
 namespace bochner {
 namespace {
 
-/// Runs of one mechanism with the seeds 1, 2, ... and these accuracies of the test, behind 600 steps.
+/// Runs of one mechanism with the seeds 1, 2, ... and these test accuracies, after 600 steps.
 void add_runs(std::vector<RunRecord>& runs, const std::string& attention, const std::vector<double>& accuracies) {
   uint64_t seed = 0;
   for (const double accuracy : accuracies) {
@@ -149,7 +149,7 @@ TEST(Headline, WhatNeedsNoLearningIsAMeanOverSeedsToo) {
   ASSERT_EQ(table.rows.size(), 5U);  // three seeds, their mean, and what needs no learning
   EXPECT_EQ(table.rows[4][1], "13.00");
   runs[2].result.baselines = runs[1].result.baselines = runs[0].result.baselines;
-  EXPECT_EQ(baselines_of(runs)[0].test, runs[0].result.baselines[0].test);  // of equal ones exactly the same
+  EXPECT_EQ(baselines_of(runs)[0].test, runs[0].result.baselines[0].test);  // for equal values, exactly the same
 }
 
 TEST(Headline, OfALossTheSmallestIsBestAndEachTaskHasItsOwn) {
@@ -261,7 +261,7 @@ TEST(Chart, CurvesAreToldApartWithoutColours) {
   std::set<std::string> shapes;
   std::set<std::string> with_colours;
   for (int i = 0; i < 16; ++i) {
-    const std::string svg = line_chart("t", "step", {{"a", i, false, {{0, 1}}}});  // a single point shows, too
+    const std::string svg = line_chart("t", "step", {{"a", i, false, {{0, 1}}}});  // a single point is also shown
     std::smatch found;
     ASSERT_TRUE(std::regex_search(svg, found, mark)) << svg;
     if (i < 8) shapes.insert(found[2]);
@@ -302,7 +302,7 @@ TEST(LearningCurves, AccuracyStandsFirstAgainstStepsAndAgainstTime) {
   EXPECT_EQ(html.find("against memory"), std::string::npos);  // nothing to compare
 }
 
-/// The places of the marks in the chart with this title, without those of its legend.
+/// The positions of the marks in the chart with this title, without those of its legend.
 std::vector<std::pair<double, double>> marks_in(const std::string& html, const std::string& title) {
   const size_t begin = html.find(">" + title + "<");
   if (begin == std::string::npos) return {};
@@ -329,12 +329,12 @@ TEST(LearningCurves, TheTestStandsAgainstMemoryAndSpeedAPointForEachRun) {
   ASSERT_EQ(memory.size(), 3U) << html;
   EXPECT_EQ(memory[0].first, memory[1].first);
   EXPECT_GT(memory[0].first, memory[2].first);    // more memory to the right
-  EXPECT_GT(memory[0].second, memory[1].second);  // a better one higher
+  EXPECT_GT(memory[0].second, memory[1].second);  // a better one is higher
   EXPECT_GT(memory[2].second, memory[0].second);
   const auto speed = marks_in(html, "test accuracy % against speed");
   ASSERT_EQ(speed.size(), 3U);
   EXPECT_LT(speed[0].first, speed[2].first);
-  EXPECT_EQ(html.find("polyline"), std::string::npos);  // points of several runs are no line
+  EXPECT_EQ(html.find("polyline"), std::string::npos);  // points of several runs do not form a line
   EXPECT_NE(html.find(">MiB at the peak of the run<"), std::string::npos);
   runs[2].result.peak_memory_bytes = 0;  // not measured
   EXPECT_EQ(marks_in(learning_curves(runs), "test accuracy % against memory").size(), 2U);

@@ -24,7 +24,7 @@ using test::put;
 using test::run;
 using test::TemporaryFolder;
 
-/// Two classes by the sign of x y, which no linear model can tell.
+/// Two classes by the sign of x y, which no linear model can separate.
 void put_table(const TemporaryFolder& folder, const std::string& name) {
   Generator generator(1);
   std::string text = "x,y,class\n";
@@ -60,7 +60,7 @@ TEST(UciProgram, LearnsWithBothLayersAndBundles) {
   for (const std::string layer : {"linear", "snnk-relu"}) {
     const auto results = nlohmann::json::parse(contents(folder / ("out/" + layer + "/results.json")));
     const auto& test = results["metrics"]["test"];
-    EXPECT_EQ(results["task"], "csv");  // as a file and a label were named
+    EXPECT_EQ(results["task"], "csv");  // since a file and a label were named
     EXPECT_GT(test["accuracy"], 0.85) << layer;
     EXPECT_GT(test["auc"], 0.9) << layer;
     EXPECT_NEAR(results["samples_per_second"].get<double>(), 64 * results["steps_per_second"].get<double>(), 1e-3);
@@ -113,7 +113,7 @@ TEST(UciProgram, GoesOnBitForBit) {
     return nlohmann::json::parse(contents(folder / (name + "/results.json")));
   };
   EXPECT_EQ(results("cut")["metrics"], results("whole")["metrics"]);
-  EXPECT_EQ(results("cut")["samples"], 150 * 64);  // no batch of the 960 rows is a short one
+  EXPECT_EQ(results("cut")["samples"], 150 * 64);  // none of the batches of the 960 rows is a short one
   EXPECT_EQ(results("whole")["samples"], 150 * 64);
 }
 
@@ -140,7 +140,7 @@ TEST(MnistProgram, RunsOnIdxFiles) {
   for (const auto& [name, count] : {std::pair{"train", 200}, std::pair{"t10k", 50}}) {
     const Tensor labels = integers({count}, 0, 10, generator);
     const Tensor images = Tensor::zeros({count, 6, 6}, DType::u8);
-    for (int64_t i = 0; i < count; ++i) {  // a column of the picture for each class
+    for (int64_t i = 0; i < count; ++i) {  // one column of the picture per class
       images.select(0, i).select(1, labels.data<int64_t>()[i] % 6).fill_(labels.data<int64_t>()[i] < 6 ? 255 : 100);
     }
     write_idx(folder / (std::string(name) + "-images-idx3-ubyte.gz"), images);
@@ -181,7 +181,7 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   CsvReader table(folder / "out/sweep.csv");
   table.read_header();
   int rows = 0;
-  std::map<std::string, std::vector<double>> losses;  // of the test, for each network
+  std::map<std::string, std::vector<double>> losses;  // of the test, per network
   for (; table.next(); ++rows) {
     const int64_t hidden = table.integer(table.column("hidden"));
     const int64_t features = table.integer(table.column("features"));
@@ -206,7 +206,7 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   const std::string report = contents(folder / "out/report.html");
   EXPECT_NE(report.find("Test loss against parameters"), std::string::npos);
   EXPECT_NE(report.find("snnk-relu d32 m16"), std::string::npos);
-  // A run of the sweep repeats alone, and what is finished stays.
+  // A run of the sweep can be repeated alone, and what is finished stays.
   EXPECT_EQ(contents(folder / "out/snnk-relu-d32-m16-seed2/config.ini").find("sweep"), std::string::npos);
   std::vector<std::string> again = short_uci(sweep);
   EXPECT_EQ(run(folder, again).code, 2);
@@ -286,7 +286,7 @@ TEST(BundleProgram, EachTestRowCountsAlike) {
     std::string text = "# label";
     for (int i = 0; i < 28; ++i) text += fmt::format(",f{}", i);
     text += "\n";
-    std::string zeros;  // what all columns but the first hold
+    std::string zeros;  // what all columns but the first contain
     for (int i = 0; i < 27; ++i) zeros += ",0";
     for (int i = 0; i < count; ++i) text += fmt::format("{},{}{}\n", label(i), i % 7, zeros);
     put(folder / name, text);
@@ -309,7 +309,7 @@ TEST(BundleProgram, EachTestRowCountsAlike) {
   }
 }
 
-/// The options of `program` for its model and its training, one name a line of every preset. `free` are the task's.
+/// The options of `program` for its model and its training, one name per line of every preset. `free` are the task's.
 void expect_stated(const std::string& program, const std::string& name, const std::set<std::string>& free) {
   const TemporaryFolder folder;
   const Ended ended = run(folder, {program, "--dump-config"});
@@ -320,7 +320,7 @@ void expect_stated(const std::string& program, const std::string& name, const st
     ++presets;
     const std::string preset = file.path().filename().string();
     const std::string text = contents(file.path());
-    std::istringstream lines(ended.out.substr(ended.out.find("\ndata = ")));  // behind what every experiment has
+    std::istringstream lines(ended.out.substr(ended.out.find("\ndata = ")));  // after what every experiment has
     std::string group;
     int count = 0;
     for (std::string line; std::getline(lines, line);) {

@@ -36,7 +36,7 @@ TEST(GradientStatistics, AreWorkedOutByHand) {
   EXPECT_THROW(sequence::gradient_statistics(Tensor::zeros({0, 3, 2})), Error);
 }
 
-/// The options of a model stand behind that of its attention.
+/// The options of a model come after that of its attention.
 struct Chosen {
   std::string attention = "softmax";
   sequence::ModelConfig model;
@@ -91,7 +91,7 @@ TEST(SequenceConfig, TellsMechanismsWhatItIsTold) {
     return encoder_options(config, mechanism, sparsity::task({.length = 30})).attention.mechanism;
   };
   EXPECT_EQ(told("local").text("block"), "7");
-  EXPECT_FALSE(told("local").has("features"));  // which are no mistake: another mechanism has them
+  EXPECT_FALSE(told("local").has("features"));  // this is not a mistake: another mechanism has them
   EXPECT_EQ(told("performer").text("features"), "24");
   EXPECT_EQ(told("performer").text("coupling"), "givens");
   EXPECT_EQ(told("gmm-prf").text("features"), "24");
@@ -105,7 +105,7 @@ SequenceClassifier small_model(const std::string& attention, bool redraw) {
   config.classifier = 6;
   config.pooling = EncoderOptions::Pooling::first;
   config.init = LinearOptions::Init::xavier;
-  config.dropout = 0.5;  // which measuring leaves out
+  config.dropout = 0.5;  // measuring leaves it out
   config.mechanism.set({"features", 4}).set({"redraw-in-evaluation", redraw});
   EncoderOptions options = encoder_options(config, attention, sparsity::task({.length = 30}));
   options.codes = sparsity::codes();
@@ -159,7 +159,7 @@ TEST(UnitGradients, FeelTheNoiseOfFeaturesThatAreDrawnAnew) {
   EXPECT_GT(noise_of(true), 0);
 }
 
-/// Of one seed: what two evaluations found.
+/// For one seed: what two evaluations found.
 RunRecord record_of_seed(uint64_t seed, double first, double second, double gradient) {
   RunRecord run;
   run.task = "0.5";
@@ -226,7 +226,7 @@ TEST(SparsityProgram, RunsEveryAttentionOnEverySparsityAndReportsBoth) {
       const RunRecord record = read_run(folder / ("all/" + task + "/" + attention));
       EXPECT_EQ(record.task, task);
       EXPECT_EQ(record.attention, attention);
-      // What is derived is what the first evaluation that reached 20 % found.
+      // Derived values are those of the first evaluation that reached 20 %.
       const double* const step = find_metric(record.derived, "step at 20");
       for (const MetricsLine& line : record.curves) {
         if (line.split != "valid") continue;
@@ -242,7 +242,7 @@ TEST(SparsityProgram, RunsEveryAttentionOnEverySparsityAndReportsBoth) {
     }
   }
   EXPECT_EQ(run_sparsity(folder, {"--task=0.1,0.9", "--attention=softmax", "--out=all"}).code,
-            2);  // holds runs already
+            2);  // already contains runs
   const Ended again =
       run_sparsity(folder, {"--task=0.1,0.5,0.9", "--attention=gmm-rks,softmax", "--out=all", "--resume"});
   EXPECT_EQ(again.code, 0) << again.err;
@@ -347,7 +347,7 @@ TEST(SparsityProgram, PresetsStateEverySetting) {
       const size_t end = line.find(" = ");
       if (end == std::string::npos) continue;
       const std::string name = line.substr(0, end + 2);             // a value may be empty
-      if (name == "relevant =" || name == "recompute =") continue;  // the task's; no change of results
+      if (name == "relevant =" || name == "recompute =") continue;  // the task's own; does not change results
       EXPECT_NE(text.find("\n" + name), std::string::npos) << preset << ": " << name;
     }
   }

@@ -1,4 +1,4 @@
-// Steps that are written for another implementation: what it needs is there, and repeats them.
+// Steps that are written for another implementation: everything it needs is there, and repeats them.
 #include "experiments/learners/step_record.h"
 
 #include <gtest/gtest.h>
@@ -41,8 +41,8 @@ TEST_P(StepRecord, IsThatOfALearnerThatIsNotWatched) {
   EXPECT_NE(losses[0], losses[5]);
 }
 
-// A model with the recorded weights, moved by an optimizer of its own on the recorded batches. Its random features are
-// drawn again at every second step, from the recorded noise.
+// A model with the recorded weights, moved by a separate optimizer on the recorded batches. Its random features are
+// redrawn at every second step, from the recorded noise.
 TEST_P(StepRecord, IsEnoughToRepeatTheSteps) {
   const TensorMap record = made();
   const Problem again = problem();
@@ -91,7 +91,7 @@ TEST(StepRecordOfLra, IsWrittenWithItsSettingsAndWithoutARun) {
   EXPECT_EQ(file.metadata.at("attention"), "skyformer");
   EXPECT_EQ(file.metadata.at("max_length"), "1024");
   EXPECT_NE(file.metadata.at("config").find("\"gamma\": 0.1"), std::string::npos);
-  // Each block draws landmarks in each step, so each step has noise of its own.
+  // Each block draws landmarks in each step, so each step has its own noise.
   const std::vector<int64_t> noise = file.tensors.at("noise").to_vector<int64_t>();
   EXPECT_EQ(noise[0], noise[2]);
   EXPECT_LT(noise[1], noise[3]);

@@ -1,4 +1,4 @@
-// A BERT of 2 blocks of 8, in a folder that programs read.
+// A BERT with 2 blocks of width 8, in a folder that programs read.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What a run folder is believed: continued runs, with the settings, files and data that they began with.
+// When a run folder is trusted: continued runs, with the settings, files and data with which they began.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -33,7 +33,7 @@ std::string sha256(const std::string& text) {
   return hash.hex();
 }
 
-/// Exit code 2, and a line that holds all these.
+/// Exit code 2, and one line that contains all of these.
 void expect_refused(const Ended& ended, const std::vector<std::string>& telling) {
   EXPECT_EQ(ended.code, 2) << ended.err;
   for (const std::string& text : telling)
@@ -46,7 +46,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-/// A run of the toy in the folder `name`, as a kill between its last checkpoint and its results leaves it.
+/// A run of the toy in the folder `name`, as left by a kill between its last checkpoint and its results.
 void put_unfinished(const TemporaryFolder& folder, const std::string& name, std::vector<std::string> more = {}) {
   more.insert(more.end(), {"--out=" + name, "--quiet"});
   const Ended ended = run_toy(folder, more);
@@ -129,9 +129,9 @@ TEST(Trust, WithoutACheckpointTheConfigSpeaksForItself) {
   expect_refused(resumed(folder), {"a/config.ini", "# run"});
   put(folder / "a/config.ini", config);
   expect_refused(resumed(folder), {"a/checkpoint-last is missing", "--init=a/checkpoint-best"});
-  fs::remove(folder / "a/checkpoint-best");  // it had made none yet
+  fs::remove(folder / "a/checkpoint-best");  // it had not made one yet
   EXPECT_EQ(resumed(folder).code, 0);
-  // A changed copy may serve as the settings of another run, which says so.
+  // A changed copy may serve as the settings of another run, which reports this.
   put(folder / "copy.ini", replaced(config, "rate = 0.1", "rate = 0.2"));
   const Ended other = run_toy(folder, {"--config=copy.ini", "--out=b"});
   EXPECT_EQ(other.code, 0);
@@ -184,11 +184,11 @@ TEST(Trust, ARunIsMadeLongerOnPurpose) {
   fs::remove(folder / "a/results.json");
   EXPECT_EQ(resumed(folder).code, 0);
   EXPECT_NE(contents(folder / "a/config.ini").find("\nsteps = 21\n"), std::string::npos);
-  // The last step is logged and evaluated. If the longer run would not have done so, it says so.
+  // The last step is logged and evaluated. If the longer run would not have done so, this is reported.
   const Ended odd = resumed(folder, {"--steps=40"});
   EXPECT_EQ(odd.code, 0);
   EXPECT_NE(odd.err.find("warning: step 21 was logged and evaluated as the last one"), std::string::npos) << odd.err;
-  // One that was stopped before has no last step.
+  // A run that was stopped before has no last step.
   Process begun(test::toy({"--out=b", "--steps=1000", "--model.pause-ms=2"}), folder.path());
   ASSERT_TRUE(begun.wait_for(folder / "b/metrics.jsonl", "\"step\":14,"));
   begun.kill(SIGKILL);
@@ -196,7 +196,7 @@ TEST(Trust, ARunIsMadeLongerOnPurpose) {
   const Ended stopped = run_toy(folder, {"--out=b", "--resume", "--steps=1001", "--model.pause-ms=0"});
   EXPECT_EQ(stopped.code, 0);
   EXPECT_EQ(stopped.err.find("as the last one"), std::string::npos) << stopped.err;
-  // In the default folder only the command line makes a run longer, not the default.
+  // In the default folder, only the command line makes a run longer, not the default.
   ASSERT_EQ(run_toy(folder, {"--steps=10", "--quiet"}).code, 0);
   expect_refused(run_toy(folder, {"--resume"}), {"steps is 20 but was 10", "with --steps on the command line"});
   EXPECT_EQ(run_toy(folder, {"--resume", "--steps=20"}).code, 0);
@@ -238,7 +238,7 @@ TEST(Trust, InitTakesTheWeightsOfAnotherRun) {
   EXPECT_EQ(results["init"]["file"], "a/checkpoint-best");
   EXPECT_EQ(results["init"]["run"], results_of(folder / "a")["run"]);
   EXPECT_EQ(results["init"]["step"], 20);
-  // Continued, it says the same and needs the other run no more.
+  // When continued, it reports the same and no longer needs the other run.
   ASSERT_EQ(run_toy(folder, {"--out=c", "--init=a", "--steps=5", "--quiet"}).code, 0);
   fs::rename(folder / "a", folder / "moved");
   fs::remove(folder / "c/results.json");
@@ -303,7 +303,7 @@ TEST(Trust, DataHaveAFingerprint) {
   EXPECT_EQ(data[0]["bytes"], text.size());
   EXPECT_EQ(data[0]["sha256"], sha256(text));
   EXPECT_TRUE(data[0]["published"].is_null());
-  // By way of the cache, and packed under another name, they are the same data.
+  // Read through the cache, and packed under another name, they are the same data.
   ASSERT_EQ(run({"--out=b", "--quiet"}).code, 0);
   EXPECT_EQ(results_of(folder / "b")["data"], data);
   write_file_atomically(folder / "u.csv.gz", format_gzip(bytes_of(text)));
@@ -311,7 +311,7 @@ TEST(Trust, DataHaveAFingerprint) {
   const Ended moved = run({"--out=a", "--resume", "--data=u.csv.gz"});
   EXPECT_EQ(moved.code, 0) << moved.err;
   EXPECT_EQ(results_of(folder / "a")["data"][0]["sha256"], sha256(text));
-  // Changed data are refused, by a run that goes on and among finished ones.
+  // Changed data are refused, both by a run that continues and among finished runs.
   fs::remove(folder / "a/results.json");
   const std::string other = replaced(text, "2.5", "2.6");
   put(folder / "t.csv", other);

@@ -1,5 +1,5 @@
 // The Turing machines of KL Theorems 1 and 2: what they compute, and what is refused. That the Transformer does the
-// same after each step is checked by the program itself, which ends with 1 where it does not.
+// same after each step is checked by the program itself, which exits with 1 if it does not.
 #include <gtest/gtest.h>
 
 #include <algorithm>

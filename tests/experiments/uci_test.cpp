@@ -1,4 +1,4 @@
-// What a person may type at `uci`, the tables that it reads, and the problem that it makes of them.
+// What a person may type for `uci`, the tables that it reads, and the problem that it makes of them.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -90,7 +90,7 @@ TEST(UciTypes, AFileThatIsNotThereIsNamed) {
   put(folder / "names.csv", "x,y,class\n");
   EXPECT_TRUE(mistake(uci(folder, {"--data=names.csv", "--label=class"}),
                       "names.csv: row 2: no rows of data; there are only the names of the columns"));
-  // The folder of all data sets may be named, too.
+  // The folder of all data sets may also be named.
   std::filesystem::create_directories(folder / "data/uci");
   put(folder / "data/uci/adult.data", "");
   EXPECT_TRUE(mistake(uci(folder, {"--data=data", "--task=adult"}), "uci: data/adult.test is missing"));

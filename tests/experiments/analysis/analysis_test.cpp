@@ -1,4 +1,4 @@
-// The analyses of trained models, on models and numbers whose answer is known.
+// The analyses of trained models, on models and numbers whose answers are known.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -30,12 +30,12 @@ TEST(Noise, OfOneExampleIsCounted) {
   EXPECT_NEAR(one.relative_deviation, std::sqrt(0.84) / 0.4, 1e-12);  // variance 1 - 0.4^2
   EXPECT_FALSE(noise_of_example(scores, 0).voted_right);
   EXPECT_NEAR(noise_of_example(scores, 0).accuracy, 0.3, 1e-15);
-  // Of three classes there is no score to deviate; the vote takes the most frequent one.
+  // With three classes there is no score to deviate; the vote takes the most frequent class.
   const ExampleNoise three = noise_of_example({{3, 0, 0}, {0, 0, 3}, {0, 0, 3}, {0, 3, 0}}, 2);
   EXPECT_TRUE(three.voted_right);
   EXPECT_NEAR(three.inconsistency, 50, 1e-12);
   EXPECT_TRUE(std::isnan(three.relative_deviation));
-  // Equal scores deviate by nothing at all, whatever their rounding.
+  // Equal scores do not deviate at all, whatever their rounding.
   EXPECT_EQ(noise_of_example(std::vector<std::vector<double>>(100, {0.1, 0.3}), 1).relative_deviation, 0);
 }
 
@@ -97,7 +97,7 @@ TEST(Noise, R2IsTheSquaredCorrelation) {
   EXPECT_TRUE(std::isnan(r_squared({1}, {2})));
 }
 
-// Of ten texts that are sorted by class, a sample of four holds both classes.
+// For ten texts that are sorted by class, a sample of four contains both classes.
 TEST(Subset, IsSpreadOverTheWhole) {
   const auto sorted = std::make_shared<PackedDataset<uint8_t>>(
       "sorted", std::vector<uint8_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
@@ -136,7 +136,7 @@ TEST(Covariances, GivePlantedEigenvaluesBack) {
     return model.state();
   };
 
-  // A diagonal S: the covariance has its squares.
+  // For a diagonal S, the covariance has its squares.
   auto diagonal = state_of("gmm-prf", "paper");
   Tensor& scale = diagonal.at(name_ending(diagonal, ".scale"));
   ASSERT_EQ(scale.shape(), Shape({2, 2, 1, dim}));
@@ -161,7 +161,7 @@ TEST(Covariances, GivePlantedEigenvaluesBack) {
   const std::vector<double> squares = {0.01, 0.49, 2.25, 4};
   for (size_t k = 0; k < 4; ++k) EXPECT_NEAR(found[1].covariance[k], squares[k], 1e-5);
 
-  // As released: exp(sigma / 2) n for gmm-prf, where the paper's numbers are sigma^2; sigma^T n for gmm-rks.
+  // As released: exp(sigma / 2) n for gmm-prf, whose numbers in the paper are sigma^2; sigma^T n for gmm-rks.
   auto of_exp = state_of("gmm-prf", "released");
   of_exp.at(name_ending(of_exp, ".sigma")).select(0, 0).copy_(Tensor::from<float>({0, -1, 0.5F, 2}, {dim}));
   found = covariance_spectra(of_exp);
@@ -193,7 +193,7 @@ TEST(SingularValues, GivePlantedOnesBack) {
   for (const double p : {4 / 7.0, 2 / 7.0, 1 / 7.0}) entropy -= p * std::log(p);
   EXPECT_NEAR(found.effective_rank, std::exp(entropy), 1e-9);
 
-  // Padding does not count, and neither does a sequence of padding alone.
+  // Padding does not count, nor does a sequence of only padding.
   Tensor padded = Tensor::full({2, 2, length + 3, 2}, 7, DType::f64);
   padded.slice(0, 0, 1).slice(2, 0, length).copy_(O);
   Tensor mask = Tensor::zeros({2, length + 3}, DType::boolean);
@@ -223,7 +223,7 @@ TEST(Instability, OfALinearModelIsKnown) {
   for (const double tau : scores) EXPECT_NEAR(tau, 16.0 / 3, 0.01);
 }
 
-// The running means of a generator's batch norm move by as much at any rate.
+// The running means of a generator's batch norm move by the same amount at any rate.
 TEST(Instability, HardlyDependsOnTheRate) {
   const TaskData data = test::task_of(1);
   const RunOptions run = test::options_of(16);
@@ -285,15 +285,15 @@ TEST(Analysis, OfAFinishedRunIsWrittenBesideItsResults) {
     const std::string page = test::contents(folder / (attention + "/analysis.html"));
     EXPECT_NE(page.find("Singular values"), std::string::npos);
     EXPECT_NE(page.find(">PI against accuracy<"), std::string::npos);
-    // Where nothing is drawn, nothing deviates and there is no mixture.
+    // If nothing is drawn, nothing deviates and there is no mixture.
     for (const char* title : {">PI against RSD<", ">eigenvalue of the covariance<"}) {
       EXPECT_EQ(page.find(title) != std::string::npos, attention == "gmm-prf") << title;
     }
     const auto result = nlohmann::json::parse(test::contents(folder / (attention + "/results.json")));
-    EXPECT_EQ(json["run"], result["run"]);  // which run it is of; results.json itself stays as it was
+    EXPECT_EQ(json["run"], result["run"]);  // which run it belongs to; results.json itself stays as it was
     EXPECT_EQ(json["noise"].contains("r2_PI_accuracy"), true);
   }
-  // Of pairs, whose two sequences go through one trunk.
+  // For pairs, whose two sequences go through one trunk.
   const test::Ended pairs =
       lra({"--task=films", "--random-data", "--films.max-length=20", "--model.layers=1", "--model.dim=8",
            "--model.hidden=8", "--batch=4", "--steps=3", "--threads=1", "--attention=linear-elu", "--out=pairs"});
@@ -313,7 +313,8 @@ TEST(Analysis, OfAFinishedRunIsWrittenBesideItsResults) {
   EXPECT_NE(lra({"--analyse=softmax", "--preset=quick"}).err.find("leave out --preset"), std::string::npos);
 }
 
-// The first test examples are asked, not the shortest, whatever batches the run had; updates take those that it had.
+// The first test examples are used, not the shortest, whatever batches the run had; updates use the same batches as the
+// run.
 TEST(Analysis, AsksNoExamplesBecauseTheyAreShort) {
   const test::TemporaryFolder folder;
   const auto analysed = [&](const std::string& grouped) {

@@ -115,7 +115,7 @@ TEST(Approximation, OutputErrorIsTheMeanSquareOfTheDifference) {
   EXPECT_LT(output_error("softmax", 6, 4, kScale, generator), 1e-12);
 }
 
-// For short vectors, the error is that of a mean of M features: with 64 times the features about 1 / 64 of it.
+// For short vectors, the error is that of a mean of M features: with 64 times as many features, about 1 / 64 of it.
 TEST(Approximation, OutputErrorFallsWithTheFeatures) {
   for (const char* name : {"performer", "performer-trig"}) {
     double few = 0;
@@ -178,7 +178,7 @@ TEST(Approximation, SpectralErrorIsARatioOfLargestSingularValues) {
   const auto random = [&](int64_t dim) { return normal({1, 1, 7, dim}, generator, 0, 1, DType::f64); };
   const Tensor Q = random(1);
   const Tensor K = random(1);
-  const Tensor V = random(1);  // of one column the singular value is the length
+  const Tensor V = random(1);  // with one column, the singular value is the length
   const Rows O = attention_of(rows_of(Q), rows_of(K), rows_of(V));
   double distance = 0;
   double norm = 0;
@@ -226,7 +226,7 @@ TEST(Approximation, InputsOfBlocksAreThoseThatTheirAttentionReads) {
   }
 }
 
-// Scores (1, 3) and (2, 6) of two queries: deviations 1 and 2.
+// Scores (1, 3) and (2, 6) for two queries: deviations 1 and 2.
 TEST(Approximation, ScoresDeviateOverTheKeysOfAQuery) {
   const Tensor Q = Tensor::from<double>({1, 2}, {1, 1, 2, 1});
   const Tensor K = Tensor::from<double>({1, 3}, {1, 1, 2, 1});

@@ -20,8 +20,8 @@ using test::Ended;
 using test::Process;
 using test::TemporaryFolder;
 
-/// A BERT of 2 blocks of 2 heads in `model`, whose weights are larger than config.json says that new ones are, and
-/// `texts` of 1 and of 20 words.
+/// A BERT with 2 blocks of 2 heads in `model`, whose weights are larger than config.json says for new ones, and `texts`
+/// of 1 and of 20 words.
 void put_model_and_texts(const TemporaryFolder& folder) {
   test::save_tiny_bert(folder / "model", {.deviation = 0.8});
   nlohmann::json config = nlohmann::json::parse(test::contents(folder / "model/config.json"));
@@ -122,7 +122,7 @@ TEST(ApproximationProgram, SpectralOfRandomAndOfImportedTensors) {
   ended = approximation(folder, arguments);
   ASSERT_EQ(ended.code, 0) << ended.err;
   const auto figures = results(folder).at("figures");
-  ASSERT_EQ(figures.size(), 1U);  // 12 tokens hold the first 8, not 16
+  ASSERT_EQ(figures.size(), 1U);  // 12 tokens contain the first 8, not 16
   EXPECT_NE(figures[0].at("title").get<std::string>().find("L = 8, Q and K of qkv.safetensors"), std::string::npos);
   EXPECT_EQ(figures[0].at("curves").size(), 4U);
 }

@@ -1,4 +1,5 @@
-// The bert program: what it computes on a file of tensors, equal to transformers (tests/golden/bert.py), and refuses.
+// The bert program: what it computes on a file of tensors, which equals transformers (tests/golden/bert.py), and what
+// it refuses.
 #include <gtest/gtest.h>
 
 #include "engine/io/safetensors.h"
@@ -15,7 +16,7 @@ using test::Ended;
 using test::Process;
 using test::TemporaryFolder;
 
-/// A folder with a model and with its inputs, in.safetensors.
+/// A folder with a model and its inputs, in.safetensors.
 struct Model {
   explicit Model(const std::string& architecture) : golden(test::golden_model(architecture)) {
     for (const auto& [name, shape] : golden.at("inputs").items()) inputs[name] = test::input_of(golden, name);
@@ -78,7 +79,7 @@ TEST(BertProgramIo, GradientsOfAnOutputAreThoseOfEachTensorOfTheFile) {
   const TensorMap found = model.outputs();
   for (const auto& [name, expected] : model.golden.at("gradients").items()) {
     const double norm = std::sqrt(sum(square(found.at("d" + name))).item());
-    const double rounding = name.find("key.bias") == std::string::npos ? 1e-4 * norm : 1e-4;  // whose gradient is 0
+    const double rounding = name.find("key.bias") == std::string::npos ? 1e-4 * norm : 1e-4;  // its gradient is 0
     EXPECT_NEAR(norm, expected[1], rounding) << name;
   }
 }
@@ -136,7 +137,7 @@ TEST(BertProgramIo, AnAdapterIsAddedAndExported) {
     command.insert(command.end(), arguments.begin(), arguments.end());
     const Ended ended = Process(command, folder.path()).wait();
     EXPECT_EQ(ended.code, 0) << ended.err;
-    EXPECT_EQ(ended.err.find("random values"), std::string::npos) << ended.err;  // the adapter has the classifier
+    EXPECT_EQ(ended.err.find("random values"), std::string::npos) << ended.err;  // the adapter contains the classifier
     return read_safetensors(folder / "out.safetensors").tensors.at("logits");
   };
   const nlohmann::json& expected = golden.at("outputs").at("logits");
@@ -148,7 +149,7 @@ TEST(BertProgramIo, AnAdapterIsAddedAndExported) {
   expect_near(logits({"--pretrained=.", "--adapter=adapter", "--to=merged"}), expected, 3e-5, "adapter");
   expect_near(logits({"--pretrained=merged"}), expected, 3e-5, "merged");
   EXPECT_EQ(nlohmann::json::parse(test::contents(folder / "merged/config.json")).at("id2label"), config["id2label"]);
-  // One tensor in two spellings: which of them counts?
+  // One tensor in two spellings: it is unclear which one counts.
   const std::string name = added.begin()->first;
   ASSERT_TRUE(name.starts_with("base_model.model.")) << name;
   added[name.substr(17)] = added.begin()->second;

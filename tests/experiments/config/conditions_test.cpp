@@ -1,4 +1,4 @@
-// Options that count only with others.
+// Options that count only in combination with others.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// Conversion of a tiny BERT from softmax to other attentions: what is learnt, what stays, and what is refused.
+// Conversion of a tiny BERT from softmax to other attentions: what is learnt, what stays the same, and what is refused.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -56,7 +56,7 @@ class Steps {
   int64_t step_ = 0;
 };
 
-/// A folder `model`, with the tokenizer of tests/golden/wordpiece, which has 234 ids, and one of texts.
+/// A folder `model`, with the tokenizer of tests/golden/wordpiece, which has 234 ids, and a folder of texts.
 class Convert : public ::testing::Test {
  protected:
   Convert() {
@@ -117,7 +117,7 @@ TEST_F(Convert, ProgramsTakeTheAttentionOfTheFolder) {
     return Process(more, folder_.path()).wait();
   };
   const Ended ended = bert({});
-  ASSERT_EQ(ended.code, 2);  // it is a folder for transformers, which has no such attention
+  ASSERT_EQ(ended.code, 2);  // it is a folder for transformers, which does not have this attention
   EXPECT_NE(ended.err.find("gmm-prf"), std::string::npos) << ended.err;
   const Ended dumped = Process({BOCHNER_GLUE, "--pretrained=new", "--dump-config"}, folder_.path()).wait();
   ASSERT_EQ(dumped.code, 0) << dumped.err;
@@ -153,7 +153,7 @@ TEST_F(Convert, ARunThatWasStoppedGoesOnToTheSameModel) {
   EXPECT_EQ(whole["baselines"]["hedgehog, not fitted"]["error-of-states"],
             json::parse(contents(folder_ / "whole/model/conversion.json"))["model"]["before"]);
   steps("10", "parts", "--quiet");
-  // What it has learnt until then is kept, without the weights that stay in the folder of the softmax model.
+  // What it has learnt so far is kept, without the weights that stay in the folder of the softmax model.
   EXPECT_LT(std::filesystem::file_size(folder_ / "parts/checkpoint-best"),
             std::filesystem::file_size(folder_ / "model/model.safetensors"));
   const json parts = steps("40", "parts", "--resume");
@@ -291,7 +291,7 @@ TEST_F(Convert, PaddingCountsForNothing) {
     Steps of_row(whole, row, 1e-2);
     Steps of_longer(padded, longer, 1e-2);
     EXPECT_NEAR(of_row.next(), of_longer.next(), 1e-6);
-    EXPECT_NEAR(of_row.next(), of_longer.next(), 1e-5);  // what was learnt is the same, too
+    EXPECT_NEAR(of_row.next(), of_longer.next(), 1e-5);  // what was learnt is also the same
   }
 }
 
@@ -322,7 +322,7 @@ TEST_F(Convert, WeightsThatMayBeNegativeAreRefused) {
       << ended.err;
 }
 
-// A training that came to nothing is no mistake in the command, so its exit code is another.
+// A training run that came to nothing is not a mistake in the command, so its exit code is different.
 TEST_F(Convert, ALossThatIsNotFiniteEndsTheRun) {
   const Ended ended = run({"--attention=gmm-prf", "--optim.rate=1e30", "--model.mechanism.features=16"});
   EXPECT_EQ(ended.code, 1) << ended.err;

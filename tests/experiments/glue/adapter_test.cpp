@@ -1,4 +1,4 @@
-// Folders of adapters in glue: what a run reads, uses and writes is one adapter, and it belongs to its base.
+// Folders of adapters in glue: what a run reads, uses and writes is a single adapter, and it belongs to its base.
 #include <gtest/gtest.h>
 
 #include "engine/io/safetensors.h"
@@ -19,7 +19,7 @@ using test::put;
 
 class GlueAdapter : public Glue {
  protected:
-  /// A tuned classifier, `tuned`, and the same in `turned`, whose classes have the other order.
+  /// A tuned classifier, `tuned`, and the same in `turned`, with its classes in the other order.
   void tune() const {
     ASSERT_EQ(train({"--optim.rate=0.01", "--out=full"}).code, 0);
     ASSERT_EQ(run({"--export=full", "--to=tuned"}).code, 0);
@@ -94,7 +94,7 @@ TEST_F(GlueAdapter, NoneIsWrittenWhereInitHasChangedTheBase) {
       std::string::npos)
       << ended.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "begun/adapter"));
-  // A run that leaves the base as it is changes nothing of it here, either.
+  // A run that leaves the base unchanged changes nothing in it here, either.
   ASSERT_EQ(train({"--preset=lora", "--out=first"}).code, 0);
   ASSERT_EQ(train({"--init=first", "--preset=lora", "--out=second"}).code, 0);
   ASSERT_EQ(train({"--adapter=second/adapter", "--steps=0", "--out=again"}).code, 0);
@@ -200,7 +200,7 @@ TEST_F(GlueAdapter, WhatItsFolderDescribesIsReadTrainedAndWritten) {
   }
   EXPECT_TRUE(tensors("trained-scores/adapter").contains("base_model.model.classifier.lora_B.weight"));
   EXPECT_TRUE(json::parse(contents(folder_ / "trained-scores/adapter/adapter_config.json"))["task_type"].is_null());
-  // What has an update is frozen itself.
+  // A module with an update is itself frozen.
   EXPECT_EQ(results("trained-scores")["parameters"], 2 * 8 * (8 + 8) + 8 * (8 + 2));
   expect_refused({"--adapter=scores"}, "scores: holds an update of the classifier, which model lacks");
 }

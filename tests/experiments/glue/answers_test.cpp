@@ -1,4 +1,4 @@
-// The answers of a model of GLUE, as the server takes them.
+// The answers of a model for GLUE, in the form that the server accepts.
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -83,7 +83,7 @@ TEST_F(Glue, AnswersNeedNoOtherTable) {
   EXPECT_NE(measured.err.find("RTE/train.tsv: is missing"), std::string::npos) << measured.err;
 }
 
-// What is said of the tables that a model learns from is said of those that it answers, too.
+// What is reported about the tables from which a model learns is also reported about those that it answers.
 TEST_F(Glue, AnswersTellWhatIsUnusualInTheTestSet) {
   ASSERT_EQ(train({"--out=a"}).code, 0);
   put(folder_ / "data/glue/RTE/test.tsv",

@@ -1,4 +1,4 @@
-// What batches of GLUE's texts hold.
+// What batches of GLUE's texts contain.
 #include <gtest/gtest.h>
 
 #include "experiments/glue/problem.h"

@@ -1,4 +1,4 @@
-// A frozen trunk runs once over each example, which changes no number but by rounding, and only a frozen one does.
+// A frozen trunk runs once over each example, which changes numbers only by rounding, and only a frozen one does so.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -40,7 +40,7 @@ class FrozenTrunk : public ::testing::Test {
     return text;
   }
 
-  /// As the program makes it. 12 rows in batches of 4: an epoch has 3 steps.
+  /// As the program makes it. With 12 rows in batches of 4, an epoch has 3 steps.
   glue::Config config(const std::string& method, double dropout, int64_t steps = 12) const {
     glue::Config config;
     config.run.task = "rte";
@@ -93,7 +93,7 @@ class FrozenTrunk : public ::testing::Test {
 TEST_F(FrozenTrunk, GivesTheLossesOfATrunkThatRunsInEachStep) {
   for (const char* method : {"linear-probe", "pooler", "snnk-pooler", "bundle"}) {
     const auto once = learner(config(method, 0));
-    const auto each = learner(config(method, 0, 3));  // of one epoch, so nothing is kept
+    const auto each = learner(config(method, 0, 3));  // one epoch, so nothing is kept
     for (int64_t step = 0; step < 12; ++step) {
       EXPECT_NEAR(once->step(step).loss.item(), each->step(step).loss.item(), 1e-6) << method << step;
       if (step % 3 != 2) continue;
@@ -146,7 +146,7 @@ TEST_F(FrozenTrunk, StatesAreThoseOfTheWeightsThatAreThere) {
   made.train->go_to(0);
   EXPECT_EQ(first(), before);
   auto& model = dynamic_cast<PretrainedModel&>(*made.model);
-  model.trunk_parameters().front()->value.fill_(0);  // as a checkpoint of other weights would
+  model.trunk_parameters().front()->value.fill_(0);  // as if a checkpoint with other weights had been read
   made.train->go_to(0);
   EXPECT_NE(first(), before);
   const size_t all = model.parameters().size();

@@ -45,7 +45,7 @@ class Glue : public ::testing::Test {
     arguments.insert(arguments.begin(), {"--task=rte", "--steps=3", "--batch=4"});
     return run(arguments);
   }
-  /// With other options of the method. Of the tiny model's two blocks, `uptrain` replaces one.
+  /// With other options for the method. `uptrain` replaces one of the tiny model's two blocks.
   Ended fit(const std::string& method, std::vector<std::string> arguments) const {
     arguments.push_back("--model.method=" + method);
     if (method == "uptrain") arguments.emplace_back("--model.top=1");

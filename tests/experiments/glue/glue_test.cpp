@@ -1,4 +1,4 @@
-// Tasks of GLUE through the program, trained three steps by each method.
+// GLUE tasks through the program, trained for three steps by each method.
 #include "tests/experiments/glue/glue.h"
 #include "engine/io/safetensors.h"
 #include "engine/ops/index.h"
@@ -70,7 +70,7 @@ TEST_F(Glue, ScoresAreLearntAsNumbers) {
 }
 
 TEST_F(Glue, NoBatchIsPaddedBeyondTheLongestThatIsAllowed) {
-  const Ended ended = train({"--pad-to-multiple-of=100", "--out=padded"});  // the model has 32 places
+  const Ended ended = train({"--pad-to-multiple-of=100", "--out=padded"});  // the model has 32 positions
   EXPECT_EQ(ended.code, 0) << ended.err;
 }
 
@@ -103,7 +103,7 @@ TEST_F(Glue, CheckpointsHoldNoFrozenWeightsAndNeedTheSameFolder) {
   ASSERT_EQ(full.code, 0);
   EXPECT_GT(std::filesystem::file_size(folder_ / "full/checkpoint-best"),
             2 * std::filesystem::file_size(folder_ / "whole/checkpoint-best"));
-  // Weights of another run are not those of the folder.
+  // Weights of another run differ from those of the folder.
   ASSERT_EQ(train({"--model.method=linear-probe", "--init=full", "--out=after"}).code, 0);
   EXPECT_TRUE(read_safetensors(folder_ / "after/checkpoint-best").tensors.contains("embeddings.tokens.weight"));
   ASSERT_EQ(run({"--predict=after"}).code, 0);
@@ -149,7 +149,7 @@ TEST_F(Glue, AdaptersStandBesideARunAndCanBeBegunWith) {
   ASSERT_EQ(train({"--pretrained=bare", "--model.method=lora", "--out=run-bare"}).code, 0);
   ASSERT_EQ(train({"--pretrained=bare", "--adapter=run-bare/adapter", "--steps=0", "--seed=2", "--out=again"}).code, 0);
   EXPECT_EQ(results("again")["metrics"]["test"], results("run-bare")["metrics"]["test"]);
-  // An adapter goes on being trained, and the run can be continued.
+  // An adapter can be trained further, and the run can be continued.
   const auto steps = [&](const char* count, const char* out, const char* more) {
     return train({"--adapter=run-lora/adapter", "--steps=" + std::string(count), "--optim.schedule=constant",
                   "--optim.evaluate-every=1", "--out=" + std::string(out), more});
@@ -187,7 +187,7 @@ TEST_F(Glue, TheClosedFormOfABundleIsLeastSquares) {
     EXPECT_EQ(ended.code, 0) << ended.err;
     return results(out)["metrics"]["test"]["loss"].get<double>();
   };
-  const double variance = 12.5 / 3;  // of 0, 2.5 and 5: the least for a constant
+  const double variance = 12.5 / 3;  // for 0, 2.5 and 5: the least for a constant
   const double least = loss("least", "0");
   EXPECT_LT(least, variance - 0.01);
   EXPECT_NEAR(loss("heavy", "1e12"), variance, 1e-3);
@@ -199,7 +199,7 @@ TEST_F(Glue, TheClosedFormOfABundleIsLeastSquares) {
   EXPECT_EQ(train({"--model.method=bundle", "--model.ridge=0", "--out=classes"}).code, 0);
 }
 
-// Features of 32 batches go into the sums at once; those of all batches must be there, each once.
+// Features of 32 batches are added to the sums at once; those of all batches must be included, each once.
 TEST_F(Glue, TheClosedFormOfABundleIsThatOfAllBatches) {
   std::string rows = "index\tsentence1\tsentence2\tscore\n";
   for (int i = 0; i < 70; ++i)
@@ -244,7 +244,7 @@ TEST_F(Glue, ARunBecomesAFolderOfTransformers) {
     EXPECT_EQ(config["problem_type"], "single_label_classification");
     EXPECT_TRUE(std::filesystem::exists(folder_ / ("model-" + method + "/vocab.txt")));
     EXPECT_TRUE(std::filesystem::exists(folder_ / ("model-" + method + "/tokenizer_config.json")));
-    // What is exported is the best model: measured again, it gives the same.
+    // The exported model is the best one: measured again, it gives the same.
     const Ended measured =
         train({"--pretrained=model-" + method, "--steps=0", "--model.method=full", "--out=again-" + method});
     ASSERT_EQ(measured.code, 0) << measured.err;
@@ -260,7 +260,7 @@ TEST_F(Glue, ARunBecomesAFolderOfTransformers) {
     EXPECT_NE(refused.err.find(told), std::string::npos) << refused.err;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "model-snnk"));
   EXPECT_NE(run({"--export=full"}).err.find("--export: say --to=FOLDER"), std::string::npos);
-  for (const char* to : {"model", "model-full", "lora"}) {  // the pretrained one, an exported one and a run
+  for (const char* to : {"model", "model-full", "lora"}) {  // the pretrained model, an exported one and a run
     EXPECT_NE(run({"--export=full", fmt::format("--to={}", to)}).err.find("that folder holds files already"),
               std::string::npos)
         << to;

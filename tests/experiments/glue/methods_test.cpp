@@ -1,4 +1,4 @@
-// Which options a method of --model.method reads: the others are refused on the command line.
+// Which options each method of --model.method reads: others are refused on the command line.
 #include <gtest/gtest.h>
 
 #include "engine/ops/binary.h"
@@ -13,7 +13,7 @@ namespace {
 using test::Ended;
 using Glue = test::Glue;
 
-/// Everything that a method makes of a BERT: its tensors, what it computes once all parameters have moved, and which
+/// Everything that a method makes of a BERT: its tensors, what it computes after all parameters have moved, and which
 /// parameters are trained.
 std::vector<double> made_by(const AdaptationConfig& config) {
   BertOptions options{.vocabulary = 9, .length = 8, .layers = 2, .dim = 8, .hidden = 16};
@@ -41,7 +41,7 @@ std::vector<double> made_by(const AdaptationConfig& config) {
   return all;
 }
 
-/// Those that a method may read, without all else that glue has.
+/// The options that a method may read, without all the others that glue has.
 struct Options {
   std::string adapter, attention;
   AdaptationConfig model;
@@ -90,7 +90,7 @@ TEST_F(Glue, ANewPoolerIsAsDrawnAndTheRestAsInTheFolder) {
   options.next_sentence = false;
   options.classes = 2;
   for (const bool is_new : {false, true}) {
-    Generator init(7);  // another than that of the folder's weights
+    Generator init(7);  // different from that of the folder's weights
     Bert bert({}, options, init);
     const std::vector<float> drawn = bert.pooler()->weight.value.to_vector<float>();
     AdaptationConfig config;
@@ -119,7 +119,7 @@ TEST_F(Glue, AnOptionThatTheMethodDoesNotReadIsRefused) {
   refused({"--model.mechanism.sigma=2"},
           "mechanism.sigma: leave it out; it counts only with a value of --attention that "
           "has it, such as fastfood-rks");
-  // What a run's own files say is no mistake: they hold all options.
+  // What a run's own files say is not a mistake: they contain all options.
   ASSERT_EQ(train({"--preset=uptrain", "--model.top=1", "--model.features=4", "--out=up"}).code, 0);
   const Ended again = train({"--config=up/config.ini", "--model.method=lora", "--out=low"});
   EXPECT_EQ(again.code, 0) << again.err;

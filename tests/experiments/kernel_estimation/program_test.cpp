@@ -37,9 +37,10 @@ TEST(KernelEstimationProgram, ErrorsFallWithProjections) {
   }
 }
 
-// Entries U(0, 1) / sqrt(d) make |x|^2 = |w|^2 = 1/3 and w.x = 1/4 for large d. With m projections the squared relative
-// error of sin(w.x + 1/2) then has the mean ((e^(2/3) - cos(2)) / 2 - sin(3/4)^2) / (m sin(3/4)^2), as the best A is
-// nearly 0 (universal.h), and that of the ReLU layer (2 pi J_2 / J_1^2 - 1) / m at the angle of cosine 3/4.
+// Entries U(0, 1) / sqrt(d) make |x|^2 = |w|^2 = 1/3 and w.x = 1/4 for large d. With m projections, the squared
+// relative error of sin(w.x + 1/2) then has the mean ((e^(2/3) - cos(2)) / 2 - sin(3/4)^2) / (m sin(3/4)^2), as the
+// best A is nearly 0 (universal.h), and that of the ReLU layer has the mean (2 pi J_2 / J_1^2 - 1) / m at the angle of
+// cosine 3/4.
 TEST(KernelEstimationProgram, ErrorsAreThoseOfTheClosedForms) {
   const TemporaryFolder folder;
   const double sine = std::pow(std::sin(0.75), 2);
@@ -82,7 +83,7 @@ TEST(KernelEstimationProgram, TrainsNothingSoThereIsNothingToRepeatOrToGoOnWith)
   }
 }
 
-// With one projection the weights of the fourth layer leave f32, and those of the eighth f64.
+// With one projection, the weights of the fourth layer exceed f32, and those of the eighth exceed f64.
 TEST(KernelEstimationProgram, WritesTheDepthsBeforeTheOneWhereAllEstimatesOverflow) {
   const TemporaryFolder folder;
   const Ended ended = run(folder, {BOCHNER_KERNEL_ESTIMATION, "--task=depth", "--depth=8", "--projections=1",

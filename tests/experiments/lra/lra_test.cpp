@@ -1,5 +1,5 @@
-// The real program on any number of threads, with wrong options, damaged files and full disks; life_test.cpp kills it.
-// Its model is as small as can be.
+// The real program with any number of threads, wrong options, damaged files and full disks; life_test.cpp kills it. Its
+// model is as small as possible.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -139,7 +139,7 @@ void expect_failure(const Ended& ended, int code, const std::string& telling) {
 
 void expect_mistake(const Ended& ended, const std::string& telling) { expect_failure(ended, 2, telling); }
 
-/// Of all tensors of the checkpoint: the model, the optimizer's moments, random features.
+/// All tensors of the checkpoint: the model, the optimizer's moments, random features.
 std::string weights(const std::filesystem::path& checkpoint) {
   Sha256 hash;
   for (const auto& [name, tensor] : State::load(checkpoint).tensors) {
@@ -149,7 +149,7 @@ std::string weights(const std::filesystem::path& checkpoint) {
   return hash.hex();
 }
 
-/// All that a run leaves but the times.
+/// Everything that a run leaves except the times.
 void expect_same_model(const std::filesystem::path& a, const std::filesystem::path& b) {
   for (const char* name : {"checkpoint-last", "checkpoint-best"}) EXPECT_EQ(weights(a / name), weights(b / name)) << b;
   const TrainResult first = read_run(a).result;
@@ -209,10 +209,10 @@ TEST(Lra, ComparesAttentionsInOneReport) {
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_NE(again.err.find("both/softmax is finished already"), std::string::npos) << again.err;
   EXPECT_TRUE(std::filesystem::exists(folder / "both/none/results.json"));
-  // A mistake in the last one shows before the first begins.
+  // A mistake in the last one is reported before the first begins.
   expect_mistake(run_lra(folder, {"--attention=performer,sofmax", "--out=new"}), "did you mean 'softmax'?");
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
-  // And so do data that are missing.
+  // And so are missing data.
   const Ended missing = run_lra(folder, {"--task=listops,retrieval", "--out=new"});
   EXPECT_NE(missing.code, 0);
   EXPECT_NE(missing.err.find("new_aan_pairs.train.tsv: is missing"), std::string::npos) << missing.err;
@@ -233,7 +233,7 @@ TEST(Lra, AnInterruptedComparisonSaysHowToGoOn) {
       << ended.err;
 }
 
-// As SKY's code rounds up to a power of two: that many positions, and where a mean divides by them, batches of them.
+// SKY's code rounds up to a power of two: that many positions and, where a mean divides by them, batches that long.
 TEST(Lra, AModelMayBeLongerThanItsSequences) {
   const TemporaryFolder folder;
   const auto shape = [&](const std::string& name, const std::string& pooling) {
@@ -258,7 +258,7 @@ TEST(Lra, MistakesAreToldInOneLine) {
                  "--model.length=29: sequences of this task have up to 30 tokens");
   expect_mistake(run_lra(folder, {"--device=cuda:99"}), "cuda");
   expect_mistake(run_lra(folder, {"--optim.cycle-beta1"}), "only the schedule one-cycle moves beta1, not constant");
-  // Of the second run before the first one begins.
+  // For the second run, before the first one begins.
   expect_mistake(run_lra(folder, {"--attention=performer,skyformer", "--sequence-shards=2"}), "skyformer needs whole");
   expect_mistake(run_lra(folder, {"--attention=performer,informer", "--model.causal"}), "informer has no causal form");
   EXPECT_FALSE(std::filesystem::exists(folder / "data"));
@@ -267,7 +267,7 @@ TEST(Lra, MistakesAreToldInOneLine) {
   expect_mistake(run_lra(folder, {"--resume", "--out=nothing"}), "there is no run in nothing");
   test::put(folder / "other.ini", "experiment = uci\n");
   expect_mistake(run_lra(folder, {"--config=other.ini"}), "these are settings of the experiment 'uci'");
-  // The data of other options, damaged data.
+  // Data for other options, and damaged data.
   ASSERT_EQ(run_lra(folder, {"--out=good", "--steps=0", "--quiet"}).code, 0);
   expect_mistake(run_lra(folder, {"--listops.data-seed=3"}), "holds listops made with seed '0', but 3 is requested");
   const std::filesystem::path table = folder / "data/listops-5-30/basic_test.tsv";
@@ -302,7 +302,7 @@ TEST(Lra, ARunFolderThatIsReadOnlyIsTold) {
 TEST(Lra, AFullDiskKeepsTheLastCheckpoint) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_lra(folder, {"--out=whole", "--quiet"}).code, 0);
-  // A limit below the size of a checkpoint stands for the full disk.
+  // A limit below the size of a checkpoint simulates a full disk.
   const auto limit = static_cast<rlim_t>(std::filesystem::file_size(folder / "whole/checkpoint-last")) - 1000;
   const Ended full = Process(lra({"--out=full", "--quiet"}), folder.path(), {}, limit).wait();
   expect_failure(full, 1, "File too large");

@@ -45,7 +45,7 @@ TEST(Pathfinder, IsMadeCheckedAndLearntFrom) {
                      "--model.pixels=intensity", "--model.pooling=max", "--precision=bf16", "--out=c"});
   ASSERT_EQ(convolved.code, 0) << convolved.err;
   const auto names = nlohmann::json::parse(contents(folder / "c/results.json"));
-  // 25 taps for each of 16 numbers more, 2 vectors of pixels in the place of 256
+  // 25 taps for each of 16 more numbers, 2 vectors of pixels in place of 256
   EXPECT_EQ(names["parameters"].get<int64_t>() - results["parameters"].get<int64_t>(), 25 * 16 - 254 * 16);
   const Ended missing = train(folder, {"--task=pathfinder", "--out=b"});
   EXPECT_EQ(missing.code, 2);

@@ -1,4 +1,5 @@
-// The arena's protocols at full size: each preset builds the model that its paper describes, and trains three steps.
+// The arena's protocols at full size: each preset builds the model that its paper describes, and trains for three
+// steps.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -16,15 +17,15 @@ using test::Ended;
 using test::Process;
 using test::TemporaryFolder;
 
-/// What papers say of a model: Table 6 of KL, Section 5 of SKY, the arena's configurations.
+/// What papers say about a model: Table 6 of KL, Section 5 of SKY, the arena's configurations.
 struct Sizes {
   int64_t layers, dim, qkv, hidden, classifier;
   int64_t vocabulary, classes;
-  int64_t places;  ///< learned positions, with that of CLS; 0: sinusoids
+  int64_t places;  ///< learned positions, including that of CLS; 0: sinusoids
   bool cls;
   bool projection_bias;
-  int64_t kernel_parameters = 0;  ///< of the attention, for each layer
-  /// Heads on two sequences: the arena's has half as many units in a second layer, SKY's sees u, v, u v and u - v.
+  int64_t kernel_parameters = 0;  ///< of the attention, per layer
+  /// Heads for two sequences: the arena's has half as many units in a second layer, SKY's sees u, v, u v and u - v.
   enum class Head : unsigned char { one, arena, skyformer } on = Head::one;
 
   int64_t parameters() const {
@@ -47,7 +48,7 @@ struct Protocol {
 
 using Head = Sizes::Head;
 
-// Mixtures of KL: a diagonal and a mean for each head (gmm-prf, tied).
+// Mixtures in KL: one diagonal and one mean per head (gmm-prf, tied).
 const std::vector<Protocol> kProtocols = {
     {"kl", "listops", "gmm-prf", {6, 512, 512, 2048, 2048, 16, 10, 0, true, false, 8 * 64 * 2}},
     {"kl", "text", "gmm-prf", {4, 256, 256, 1024, 1024, 257, 2, 0, true, false, 4 * 64 * 2}},

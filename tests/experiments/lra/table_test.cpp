@@ -22,7 +22,7 @@ Ended lra(const TemporaryFolder& folder, std::vector<std::string> arguments) {
   return Process(arguments, folder.path()).wait();
 }
 
-/// A run on a few random sequences, as quick as can be.
+/// A run on a few random sequences, as quick as possible.
 void train(const TemporaryFolder& folder, std::vector<std::string> more) {
   test::put(folder / "small.ini", "[listops]\nmax-length = 30\n[model]\nfeatures = 4\n");  // for those that have them
   const std::vector<std::string> small = {"--random-data", "--config=small.ini", "--model.layers=1",
@@ -56,7 +56,7 @@ TEST(Table, EqualsThatOfAnIndependentScript) {
                            " | 52.16 |", "| test examples | 40 |", "Paper: Skyformer, Table 1 (protocol skyformer)."}) {
     EXPECT_NE(table.out.find(part), std::string::npos) << part << "\n" << table.out;
   }
-  // The same runs named in parts, some of them twice.
+  // The same runs named separately, some of them twice.
   EXPECT_EQ(lra(folder, {"--table", "runs/c", "runs/a", "runs/b", "runs/a/softmax"}).out, table.out);
 
   // Cell by cell the same in the other formats.

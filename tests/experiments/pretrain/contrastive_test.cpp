@@ -1,4 +1,4 @@
-// Contrastive learning: each first text of a batch finds its second one, and the task's model begins with that trunk.
+// Contrastive learning: each first text of a batch finds its second one, and the task's model starts with that trunk.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,14 +13,14 @@ namespace {
 
 using namespace test;  // NOLINT: the problems
 
-/// Pairs of texts with one repeated token each: the same in pairs of class 1, the next one in those of class 0.
+/// Pairs of texts with one repeated token each: the same token in pairs of class 1, the next one in those of class 0.
 std::shared_ptr<const Dataset> paired(int64_t examples, uint64_t seed) {
   Generator generator(seed);
   std::vector<uint8_t> tokens;
   std::vector<int64_t> offsets = {0};
   std::vector<int32_t> labels;
   for (int64_t i = 0; i < examples; ++i) {
-    const int64_t first = i / 2 % (kVocabulary - 1);  // another one in each pair of a batch
+    const int64_t first = i / 2 % (kVocabulary - 1);  // a different one in each pair of a batch
     labels.push_back(static_cast<int32_t>(i % 2));
     for (const int64_t token : {first, i % 2 == 1 ? first : (first + 1) % (kVocabulary - 1)}) {
       tokens.insert(tokens.end(), static_cast<size_t>(4 + generator.below(4)), static_cast<uint8_t>(1 + token));
@@ -73,7 +73,7 @@ TEST(Subset, OfOneClassKeepsItsOrder) {
   EXPECT_THROW(examples_of(all, 2), Error);
 }
 
-/// The scores are cosines: texts that are the same have the largest, 1 / T, whatever their lengths' vectors.
+/// The scores are cosines: equal texts have the largest, 1 / T, whatever the lengths of their vectors.
 TEST(Contrastive, ScoresAreCosinesOfTheTrunksVectors) {
   const TaskData data = paired_task();
   const double temperature = 0.25;
@@ -104,7 +104,7 @@ TEST(Contrastive, ScoresAreCosinesOfTheTrunksVectors) {
 TEST(Contrastive, FindsTheSecondTexts) {
   const RunOptions run = options_of(4);
   EncoderOptions options = encoder("performer");
-  options.embedding_deviation = 0.01;  // texts are much alike at first
+  options.embedding_deviation = 0.01;  // so texts are much alike at first
   Learner learner(run, adamw(1e-2), sequence::contrastive(run, options, paired_task(), 0.1));
   const double before = metric(learner, "loss");
   for (int64_t step = 0; step < 200; ++step) learner.step(step);

@@ -1,5 +1,5 @@
 // Masked tokens: what is hidden, how often, and when again; the loss and the metrics of any model that names them; a
-// model that learns to, and comes far below what counting words gets.
+// model that learns to, and gets far below the loss that counting words gives.
 #include "experiments/learners/masked/masked_tokens.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using namespace test;  // NOLINT: the problems
 constexpr int64_t kIds = 11;   // 0 is padding, 1 and 2 are special
 constexpr int64_t kMask = 11;  // one more
 
-/// Sequences 1 a a+1 a+2 ... 2 that count on from 3 to 10 and begin again, so that a token follows from its neighbour.
+/// Sequences 1 a a+1 a+2 ... 2 that count on from 3 to 10 and start again, so that a token follows from its neighbour.
 std::shared_ptr<const Dataset> counting(int64_t examples, int64_t shortest, int64_t longest, uint64_t seed) {
   Generator generator(seed);
   std::vector<uint8_t> tokens;
@@ -68,7 +68,7 @@ TEST(MaskedFeed, HidesAShareOfTheTokensAsBertDoes) {
         const int64_t label = labels[static_cast<size_t>(i * most + j)];
         if (label == kNoLabel) continue;
         const int64_t place = places[static_cast<size_t>(i * most + j)];
-        EXPECT_GT(place, before);  // so none is chosen twice, and the first token, a special one, never
+        EXPECT_GT(place, before);  // so none is chosen twice, and the first token, a special one, is never chosen
         before = place;
         ASSERT_LT(place, std::ssize(whole) - 1);
         EXPECT_EQ(label, whole[static_cast<size_t>(place)]);
@@ -94,7 +94,7 @@ TEST(MaskedFeed, HidesAShareOfTheTokensAsBertDoes) {
 
 TEST(MaskedFeed, DrawsFromSeedEpochAndExampleAlone) {
   const auto data = counting(20, 30, 30, 1);
-  const auto epoch = [](MaskedFeed& feed) {  // the places of each example
+  const auto epoch = [](MaskedFeed& feed) {  // the positions in each example
     std::map<int64_t, std::vector<int64_t>> places;
     for (int64_t step = 0; step < feed.steps_per_epoch(); ++step) {
       const Examples batch = feed.next();
@@ -137,7 +137,7 @@ TEST(MaskedFeed, RefusesSharesThatAreNone) {
   refused({.vocabulary = 5, .mask = 5, .masked = 0.8, .random = 0.3});
 }
 
-/// Names a token from itself and its two neighbours, and says of a pair what the first token tells.
+/// Names a token from itself and its two neighbours, and classifies a pair by its first token.
 class Neighbours final : public Module {
  public:
   explicit Neighbours(Generator& init)
@@ -159,7 +159,7 @@ class Neighbours final : public Module {
   Linear out_, next_;
 };
 
-/// Adds `next`: 1 where the second token is not 3 or 4.
+/// Adds `next`: 1 if the second token is not 3 or 4.
 class WithNext final : public FeedOver {
   using FeedOver::FeedOver;
   Examples examples_of(Examples examples) override {
@@ -193,7 +193,7 @@ Problem problem_of(const RunOptions& run, bool next = false, int64_t test_batch 
   return problem;
 }
 
-/// A problem, its first batch of 8, and what the model says to it.
+/// A problem, its first batch of 8, and the model's output for it.
 struct Answered {
   Problem problem;
   Examples batch;

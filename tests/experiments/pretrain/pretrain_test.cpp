@@ -1,5 +1,5 @@
-// Pretraining through the program: tiny texts, a tiny model, what its folder holds and what is said of mistakes; and
-// what batches hold.
+// Pretraining through the program: tiny texts, a tiny model, what its folder contains and what is reported about
+// mistakes; and what batches contain.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using test::Process;
 using test::put;
 using test::TemporaryFolder;
 
-/// Forty documents that count: each word follows from those beside it.
+/// Forty documents that count: each word follows from its neighbours.
 class Pretrain : public ::testing::Test {
  protected:
   Pretrain() {
@@ -64,7 +64,7 @@ TEST_F(Pretrain, LearnsWhatStandsBesideAHiddenWord) {
   EXPECT_NEAR(unigram, 7, 1.5);
   EXPECT_LT(of_test("a", "perplexity"), unigram / 3);
   EXPECT_GT(of_test("a", "accuracy"), 0.7);
-  EXPECT_NE(record["metrics"]["valid"]["loss"], record["metrics"]["test"]["loss"]);  // of other documents
+  EXPECT_NE(record["metrics"]["valid"]["loss"], record["metrics"]["test"]["loss"]);  // for other documents
   EXPECT_NEAR(record["derived"]["tokens_per_second"], 16 * 8 * record["steps_per_second"].get<double>(), 1);
   EXPECT_NE(record["remarks"].dump().find("one of each twenty documents"), std::string::npos) << record["remarks"];
   EXPECT_NE(record["data"].dump().find("train.i32"), std::string::npos);
@@ -94,14 +94,14 @@ TEST_F(Pretrain, TheModelIsAFolderForTransformers) {
   const State best = State::load(folder_ / "a/checkpoint-best");
   const Tensor stored = best.tensors.at("blocks.0.attention.qkv.weight");
   EXPECT_EQ(bert.state().at("blocks.0.attention.qkv.weight").to_vector<float>(), stored.to_vector<float>());
-  // And pretraining goes on from it.
+  // And pretraining continues from it.
   const Ended more = run({"--steps=2", "--out=b", "--pretrained=a/model"});
   ASSERT_EQ(more.code, 0) << more.err;
   EXPECT_NE(more.err.find("made new: none"), std::string::npos) << more.err;
   for (const char* size : {"layers", "dim", "heads", "hidden", "deviation"}) {
     EXPECT_EQ(results("b")["model"][size], results("a")["model"][size]) << size;
   }
-  // Without a step it is the one that pretraining would begin with.
+  // Without a step, it is the model with which pretraining would start.
   const Ended none = run({"--steps=0", "--out=c", "--pretrained=a/model"});
   ASSERT_EQ(none.code, 0) << none.err;
   EXPECT_EQ(State::load(folder_ / "c/checkpoint-best").tensors.at("blocks.0.attention.qkv.weight").to_vector<float>(),
@@ -114,7 +114,7 @@ TEST_F(Pretrain, GoesOnInTheMiddleOfAnEpochBitForBit) {
     return run({"--steps=" + std::string(count), "--optim.schedule=constant", "--optim.evaluate-every=3",
                 "--out=" + std::string(out), "--next-sentence", more});
   };
-  // 36 documents of 61 tokens are 168 examples of 13 words, 21 batches: the second epoch begins at step 21.
+  // 36 documents of 61 tokens give 168 examples of 13 words, 21 batches: the second epoch begins at step 21.
   ASSERT_EQ(steps("27", "whole", "--seed=1").code, 0);
   ASSERT_EQ(steps("24", "parts", "--seed=1").code, 0);
   const Ended ended = steps("27", "parts", "--resume");
@@ -187,7 +187,7 @@ TEST_F(Pretrain, ARunIsExported) {
   EXPECT_NE(exported("a", "a/model").err.find("name another"), std::string::npos);
 }
 
-/// The test's answer of --evaluate.
+/// The answer of --evaluate for the test set.
 std::string tested(const Ended& ended) {
   EXPECT_EQ(ended.code, 0) << ended.err;
   const size_t line = ended.out.find("test: ");
@@ -222,7 +222,7 @@ TEST_F(Pretrain, AnswersAreOfTheVocabularyThatTheRunHasLearnedWith) {
   std::filesystem::remove_all(folder_ / "a/model");
   ASSERT_EQ(asked({"--export=a", "--to=half"}).code, 0);
   EXPECT_EQ(contents(folder_ / "half/vocab.txt"), vocabulary);
-  // A run of an older version does not hold it.
+  // A run of an older version does not contain it.
   for (const char* file : {"a/checkpoint-last", "a/checkpoint-best"}) {
     State state = State::load(folder_ / file);
     ASSERT_EQ(state.values.erase("vocabulary"), 1U);
@@ -257,7 +257,7 @@ TEST_F(Pretrain, ATokenizerInAFolderIsWrittenAsItIs) {
   const WordpieceOptions options = read_pretrained_vocabulary(folder_ / "b/model").options;
   EXPECT_TRUE(options.lower_case && options.strip_accents && !*options.strip_accents && !options.split_chinese);
   EXPECT_EQ(contents(folder_ / "b/model/vocab.txt"), contents(folder_ / "own/vocab.txt"));
-  // But for the length, which is the model's.
+  // Except for the length, which is the model's.
   const json config = json::parse(contents(folder_ / "b/model/tokenizer_config.json"));
   EXPECT_EQ(config["model_max_length"], 16);
   const Ended refused = run({"--vocab=own", "--lower-case=false"});
@@ -333,10 +333,10 @@ TEST_F(Pretrain, BatchesHoldTwoHalvesThatBelongTogetherOrNot) {
     }
   }
   EXPECT_NEAR(static_cast<double>(follows) / static_cast<double>(feed.examples()), 0.5, 0.12);
-  EXPECT_GT(others, feed.examples() / 4);  // by chance another piece may go on alike
+  EXPECT_GT(others, feed.examples() / 4);  // by chance, another piece may continue in the same way
 }
 
-// Of words that are all different each tells where it stood.
+// If all words are different, each one tells where it was.
 TEST_F(Pretrain, WhatDoesNotFollowIsTheEndOfAnyOtherPiece) {
   constexpr int64_t kPieces = 20;
   constexpr int64_t kLength = 13;

@@ -1,4 +1,4 @@
-// Self-pretraining: a model learns to name hidden tokens of a task's texts, and the task's model begins with its trunk.
+// Self-pretraining: a model learns to name hidden tokens of a task's texts, and the task's model starts with its trunk.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;  // NOLINT: the problems
 
-/// Texts that repeat one token, so that each tells what the others are.
+/// Texts that repeat one token, so that each token tells what the others are.
 std::shared_ptr<const Dataset> monotonous(int64_t examples, int sequences, uint64_t seed) {
   Generator generator(seed);
   std::vector<uint8_t> tokens;
@@ -87,7 +87,7 @@ TEST(SelfPretrainingOptions, NeedATokenThatHidesOthers) {
   EXPECT_THROW(sequence::masked_tokens(options_of(4), options, task_of(1), 0.15), Error);
 }
 
-// Of four training texts a model sees the first 8 tokens, ones; 92 twos follow in each. All texts of the test are ones.
+// A model sees the first 8 tokens of four training texts, ones; 92 twos follow in each. All test texts are ones.
 TEST(SelfPretrainingBaseline, CountsTheTokensThatAModelSees) {
   const auto of = [](int64_t ones, int64_t twos) {
     std::vector<uint8_t> tokens;

@@ -1,4 +1,4 @@
-// Programs whose processes have a card each and send from card to card: emulated cards, and an emulated NCCL.
+// Programs whose processes have one card each and send from card to card: emulated cards, and an emulated NCCL.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -27,7 +27,7 @@ class OnCards : public test::UnderMpirun {
     UnderMpirun::SetUp();
     if (!kCard) GTEST_SKIP() << "this build has no emulated card";
   }
-  /// A short run on cards, of which there are four, with the emulated NCCL or another file.
+  /// A short run on four cards, with the emulated NCCL or another file.
   Ended run_on(const Words& start, const Words& more, const std::string& nccl = BOCHNER_EMULATED_NCCL,
                const Process::Variables& others = {}) {
     Words command = kLra + Words{"--steps=6", "--optim.evaluate-every=6", "--shards=4", "--threads=1"} + more;

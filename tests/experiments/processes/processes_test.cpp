@@ -1,4 +1,4 @@
-// Programs that run as several processes: the same bits for any number of them, and one end for all.
+// Programs that run as several processes: the same bits for any number of them, and they all end together.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -29,7 +29,7 @@ using test::operator+;
 using test::Clock;
 using test::seconds_since;
 
-/// The process of this rank that mpirun started.
+/// The process with this rank that mpirun started.
 pid_t process_of(pid_t mpirun, int rank) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string pid = entry.path().filename();
@@ -78,7 +78,7 @@ TEST_F(Together, TheSameBitsForAnyNumberOfProcessesAndThreads) {
       } else {
         EXPECT_GT(result.bytes_sent, gradient / 2);
       }
-      // Besides, loss and answers, whether parameters have gradients, and what time it is.
+      // Besides these: loss and answers, whether parameters have gradients, and what time it is.
       EXPECT_LE(result.bytes_sent, 2 * gradient + 4096) << out;
     }
   }
@@ -150,7 +150,7 @@ TEST_F(Together, OneThatIsFrozenEndsAll) {
     kill(one.victim, SIGKILL);
     EXPECT_LT(seconds_since(begin), 30);
     EXPECT_EQ(ended.code, 1);
-    // mpirun wakes the frozen one when the other has ended: it says nothing then.
+    // mpirun wakes the frozen one when the other has ended: it reports nothing then.
     EXPECT_EQ(ended.err.find("error: "), ended.err.rfind("error: ")) << ended.err;
     EXPECT_TRUE(has(ended, fmt::format("error: process {} (pid {} on ", one.rank, one.victim))) << ended.err;
     EXPECT_TRUE(has(ended, " gave no sign of life for 15 seconds")) << ended.err;
@@ -171,7 +171,7 @@ TEST_F(Together, OneThatDoesNotAnswerInTimeEndsAllAndSaysHowToGoOn) {
 
 TEST_F(Together, OneWithoutMemoryEndsAllAndIsNamed) {
   if (kAddressSanitizer) GTEST_SKIP() << "AddressSanitizer itself needs terabytes";
-  const Words large = kLra + Words{"--model.classifier=30000000", "--out=large"};  // its weights have 1.8 GiB
+  const Words large = kLra + Words{"--model.classifier=30000000", "--out=large"};  // its weights take 1.8 GiB
   const Words limited = Words{"/usr/bin/prlimit", "--as=2000000000"} + large;
   const Ended ended = run(mpirun(1, large) + Words{":", "-n", "1"} + limited);
   EXPECT_EQ(ended.code, run(limited).code);
@@ -224,7 +224,7 @@ class OverAFrozenTrunk : public Together {
                  "--threads=1"} +
            more;
   }
-  /// What two processes do when one of them gets a signal once this was said.
+  /// What two processes do when one of them gets a signal after this was printed.
   Ended stopped(const Words& more, const std::string& said) {
     Process process(mpirun(2, glue(more)), folder_.path(), kAsRoot);
     EXPECT_TRUE(process.wait_for(process.err(), "the frozen trunk runs once"));
@@ -253,7 +253,7 @@ TEST_F(OverAFrozenTrunk, ASignalInAnEvaluationSavesTheRun) {
   EXPECT_EQ(resumed.wait().code, 75);
 }
 
-// With --init it runs in the first step, since it has other weights than when the model was made.
+// With --init it runs in the first step, since its weights differ from those with which the model was made.
 TEST_F(OverAFrozenTrunk, ASignalInTheFirstStepEndsAllOfThem) {
   put_rows("train.tsv", 16);
   put_rows("dev.tsv", 8);
@@ -273,7 +273,7 @@ TEST_F(Together, MistakesAreToldOnceAndNamed) {
     for (const std::string& part : parts) EXPECT_TRUE(has(ended, part)) << part << "\n" << ended.err;
     EXPECT_EQ(ended.err.find("error: "), ended.err.rfind("error: ")) << ended.err;
   };
-  ASSERT_EQ(run(kLra + Words{"--steps=1", "--out=first"}).code, 0);  // the data are there
+  ASSERT_EQ(run(kLra + Words{"--steps=1", "--out=first"}).code, 0);  // now the data exist
   const Words wrong = kLra + Words{"--no-such=1"};
   expect(mpirun(1, wrong) + Words{":", "-n", "1"} + kLra, {"error: --no-such: there is no such option"});
   expect(mpirun(1, kLra) + Words{":", "-n", "1"} + wrong,
@@ -318,7 +318,7 @@ TEST_F(Together, OtherBytesOfTheProgramAreRefused) {
   }
 }
 
-/// Two processes that read the `table.csv` of folders of their own; that of b has another number.
+/// Two processes that read `table.csv` from separate folders; that of b has another number.
 class InTwoFolders : public Together {
  protected:
   void SetUp() override {
@@ -373,7 +373,7 @@ TEST_F(InTwoFolders, ARunGoesOnWhereTheFirstAloneSeesItsFolder) {
 
 TEST_F(InTwoFolders, OneThatSendsNothingEndsAll) {
   test::put(folder_ / "a/settings.ini", "");
-  ASSERT_EQ(mkfifo((folder_ / "b/settings.ini").c_str(), 0600), 0);  // to read it is to wait for a writer
+  ASSERT_EQ(mkfifo((folder_ / "b/settings.ini").c_str(), 0600), 0);  // reading it means waiting for a writer
   const Ended ended = run_in("a", "b", {"--config=settings.ini", "--process-timeout=2"});
   EXPECT_EQ(ended.code, 1);
   EXPECT_TRUE(has(ended, "nothing came from process 1 (pid ")) << ended.err;

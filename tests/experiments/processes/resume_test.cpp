@@ -1,4 +1,4 @@
-// Runs that go on in another number of processes, or in shards.
+// Runs that continue with another number of processes, or in shards.
 #include <gtest/gtest.h>
 
 #include "tests/experiments/processes/together.h"

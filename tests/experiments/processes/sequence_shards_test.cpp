@@ -28,7 +28,7 @@ Learner learner_of(const RunOptions& run, const EncoderOptions& options, int seq
   return {run, optim, sequence::classification(run, options, task_of(sequences), judged_by_accuracy())};
 }
 
-/// Some steps of slices are those of whole sequences, up to rounding.
+/// Some steps on slices equal those on whole sequences, up to rounding.
 void expect_same_steps(const EncoderOptions& options, int sequences, const RunOptions& run) {
   Learner whole = learner_of(options_of(run.batch), options, sequences);
   Learner parts = learner_of(run, options, sequences);
@@ -87,7 +87,7 @@ TEST(SequenceShards, AlsoOfPairsAndCausalAndInsideShards) {
   expect_same_steps(options, 1, in_slices(12, 11));  // more slices than tokens, and than heads
 }
 
-/// The keys of all slices come to the queries of each one; a CLS vector is a key of the first.
+/// The keys of all slices come to the queries of each; a CLS vector is a key of the first slice.
 TEST(SequenceShards, OfSoftmaxInARing) {
   EncoderOptions options = with("softmax", EncoderOptions::Positions::rotary, EncoderOptions::Pooling::cls);
   expect_same_steps(options, 1, in_slices(12, 3));
@@ -221,7 +221,7 @@ TEST_F(SlicesTogether, ForTooManyProcessesAreRefused) {
   const Ended whole = run(mpirun(2, kLra + Words{"--sequence-shards=2", "--attention=skyformer"}));
   EXPECT_EQ(whole.code, 2);
   EXPECT_TRUE(has(whole, "skyformer needs whole sequences")) << whole.err;
-  // What only a step finds leaves no run behind that would be in the way of the next try.
+  // What only a step can find leaves no run behind that would be in the way of the next try.
   for (const char* part : {"--model.convolution=3", "--model.pooling=max"}) {
     const Ended refused = run(mpirun(2, kLra + Words{"--sequence-shards=2", part, "--out=refused"}));
     EXPECT_EQ(refused.code, 2) << part;

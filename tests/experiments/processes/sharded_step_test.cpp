@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kShards = 6;
 
-/// Five layers; the one in the middle sees the odd shards alone, and the one at the end none.
+/// Five layers; the middle one sees only the odd shards, and the last one none.
 class Layers : public Module {
  public:
   explicit Layers(Generator init)
@@ -38,7 +38,7 @@ class Layers : public Module {
 struct Found {
   std::map<std::string, std::vector<float>> gradients;
   double loss = 0;
-  int64_t bytes_in_backward = 0;  ///< sent before the last backward pass of this process was over
+  int64_t bytes_in_backward = 0;  ///< sent before this process's last backward pass was over
   int64_t bytes = 0;
 };
 
@@ -49,7 +49,7 @@ Found step_of(Communicator& comm, int64_t bucket) {
   const Tensor sums = step.run([&](int64_t i, SequenceSlice*, const Tape::Completed& completed) {
     Generator of_shard(static_cast<uint64_t>(i) + 10);
     const Tensor x = normal({5, 3}, of_shard);
-    if (i == 4) return Tensor::zeros({1}, DType::f64);  // a shard without examples has no backward
+    if (i == 4) return Tensor::zeros({1}, DType::f64);  // a shard without examples has no backward pass
     Tape tape;
     const Variable loss = sum(square(model.forward(x, i % 2 == 1)));
     const int64_t before = comm.bytes_sent();
@@ -82,7 +82,7 @@ TEST(ShardedStep, BucketsAndProcessesChangeNoBit) {
 
 TEST(ShardedStep, GradientsSetOutDuringBackward) {
   test::in_threads(2, [&](Communicator& comm) {
-    // Buckets begin at the end of the model, where a layer has no gradient, which is known only after backward.
+    // Buckets start at the end of the model, with a layer that has no gradient, which is known only after backward.
     EXPECT_EQ(step_of(comm, 1).bytes_in_backward, 0);
   });
   test::in_threads(2, [&](Communicator& comm) {

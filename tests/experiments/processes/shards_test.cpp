@@ -99,7 +99,7 @@ TEST(Shards, RefusesWhatCannotBeCut) {
   EXPECT_NE(message(both, [&] { return of_numbers(both, rows); }).find("leave out one of them"), std::string::npos);
 }
 
-/// Normalises its inputs by statistics of the batch, which belong to no shard.
+/// Normalises its inputs by statistics of the batch, which do not belong to any shard.
 class Normalised final : public Module {
  public:
   explicit Normalised(Generator& init) : norm_(sub("norm"), 2), out_(sub("out"), 2, 1, init) {}

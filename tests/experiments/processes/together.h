@@ -1,4 +1,4 @@
-// What tests of several processes share: `lra` on a small problem, under mpirun.
+// Common to tests of several processes: `lra` on a small problem, under mpirun.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline Words operator+(Words a, const Words& b) {
   return a;
 }
 
-/// A small model with everything random: dropout, and features that are drawn anew.
+/// A small model in which everything is random: dropout, and features that are redrawn.
 inline const Words kLra = {BOCHNER_LRA,
                            "--listops.min-tokens=5",
                            "--listops.max-tokens=30",
@@ -53,7 +53,7 @@ inline Words mpirun(int processes, const Words& command) {
   return Words{BOCHNER_MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", std::to_string(processes)} + command;
 }
 
-/// Of all tensors of the checkpoint: the model, the optimizer's moments, random features.
+/// All tensors of the checkpoint: the model, the optimizer's moments, random features.
 inline std::string weights(const std::filesystem::path& checkpoint) {
   Sha256 hash;
   for (const auto& [name, tensor] : State::load(checkpoint).tensors) {
@@ -65,7 +65,7 @@ inline std::string weights(const std::filesystem::path& checkpoint) {
 
 inline bool has(const Ended& ended, const std::string& text) { return ended.err.find(text) != std::string::npos; }
 
-/// Tests of programs under mpirun, in a folder that is gone afterwards.
+/// Tests of programs under mpirun, in a folder that is removed afterwards.
 class UnderMpirun : public testing::Test {
  protected:
   void SetUp() override {

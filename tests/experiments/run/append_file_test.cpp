@@ -1,4 +1,4 @@
-// Records that grow: an append that fails leaves file and mark as they were, and the next one goes on from there.
+// Growing records: an append that fails leaves file and mark as they were, and the next one continues from there.
 #include "experiments/common/run/append_file.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using test::message_of;
 using test::TemporaryFolder;
 
-/// While it lives, no file of this process may grow past so many bytes, as on a full disk.
+/// While it lives, no file of this process may grow beyond the given number of bytes, as on a full disk.
 class SmallDisk {
  public:
   explicit SmallDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -51,7 +51,7 @@ TEST(AppendFile, AnAppendThatFailsLeavesTheFileAndItsMarkAsTheyWere) {
   EXPECT_EQ(file.mark().text(), before.text());
   file.append("third\n");
   EXPECT_EQ(test::contents(path), "first\nthird\n");
-  AppendFile again(path, file.mark());  // the mark is that of these bytes
+  AppendFile again(path, file.mark());  // the mark is for these bytes
   EXPECT_EQ(again.mark().text(), file.mark().text());
 }
 

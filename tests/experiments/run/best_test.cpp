@@ -1,4 +1,4 @@
-// Which of a run's evaluations is the best, and whose test is told.
+// Which of a run's evaluations is the best, and whose test result is reported.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-/// A model whose only weight is the number of its steps, with a given value at each evaluation and its step as the
-/// test.
+/// A model whose only weight is its number of steps, with a given value at each evaluation and the number of its step
+/// as the test value.
 class Scripted final : public Trainable {
  public:
   Scripted(std::string metric, std::vector<double> values) : metric_(std::move(metric)), values_(std::move(values)) {}
@@ -67,7 +67,7 @@ TEST(BestModel, OfEqualOnesIsTheFirst) {
   expect_best("loss", {0.7, 0.2, 0.2}, 2);
 }
 
-// MCC, and the correlation of constant answers, may be no number.
+// MCC, and the correlation of constant answers, may be NaN.
 TEST(BestModel, IsAnyThatHasANumberRatherThanNone) {
   expect_best("pearson", {kNan, 0.1, 0.05}, 2);
   expect_best("pearson", {0.1, kNan, 0.05}, 1);

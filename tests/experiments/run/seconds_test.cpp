@@ -1,4 +1,4 @@
-// --seconds: training that ends by time, goes on where it was stopped, and is otherwise the run of as many steps.
+// --seconds: training that ends by time, continues where it was stopped, and otherwise equals the run of as many steps.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -73,12 +73,12 @@ TEST(Seconds, EndTrainingAndAreRecorded) {
   EXPECT_LE(timed.result.steps, 100);  // each takes at least 4 ms
   const std::vector<int64_t> steps = evaluated_steps(timed);
   EXPECT_EQ(steps.back(), timed.result.steps);
-  EXPECT_LE(steps.size(), 10U);  // one at each tenth that a step ends in
+  EXPECT_LE(steps.size(), 10U);  // one at each tenth in which a step ends
   const auto results = nlohmann::json::parse(test::contents(folder / "timed/results.json"));
   EXPECT_EQ(results["seconds"], 0.4);
   EXPECT_EQ(results["steps"], timed.result.steps);
 
-  // But for where it ends, it is the run of so many steps.
+  // Except for where it ends, it equals the run of that many steps.
   const std::string as_many = fmt::format("--steps={}", timed.result.steps);
   ASSERT_EQ(run_toy(folder, {as_many, "--evaluate-every=0", "--out=counted", "--quiet"}).code, 0);
   EXPECT_EQ(place_of(folder / "counted"), place_of(folder / "timed"));
@@ -118,7 +118,7 @@ TEST(Seconds, ThatAreGoneStayGoneWhenARunGoesOn) {
   ASSERT_EQ(run_toy(folder, {"--resume", "--out=run", "--quiet"}).code, 0);
   const RunRecord whole = read_run(folder / "run");
   EXPECT_GE(whole.result.train_seconds, 2);
-  // Each step sleeps; that all fit into two seconds shows that the seconds before were not given again.
+  // Each step sleeps; since all fit into two seconds, the earlier seconds were not granted again.
   EXPECT_LE(static_cast<double>(whole.result.steps) * 0.004, whole.result.train_seconds);
   double last = 0;
   for (const MetricsLine& line : whole.curves) {

@@ -1,4 +1,4 @@
-// The program tokenize: ids of lines, a vocabulary made from text, and what is refused.
+// The tokenize program: ids of lines, a vocabulary made from text, and what is refused.
 #include <gtest/gtest.h>
 
 #include "tests/experiments/process.h"

@@ -1,5 +1,5 @@
-// Images through the program: tiny files of CIFAR-10 and a tiny ViT, written here, trained three steps from new weights
-// and by each method, continued and exported; and what batches hold.
+// Images through the program: tiny files of CIFAR-10 and a tiny ViT, written here, trained for three steps from new
+// weights and by each method, continued and exported; and what batches contain.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ using test::TemporaryFolder;
 
 constexpr int64_t kPixels = 3 * 32 * 32;
 
-/// A folder with `model`, a ViT of 2 blocks with a pooler that wants images of 8 x 8, and `data/cifar10`.
+/// A folder with `model`, a ViT of 2 blocks with a pooler that expects images of 8 x 8, and `data/cifar10`.
 class VitProgram : public ::testing::Test {
  protected:
   VitProgram() {
@@ -66,7 +66,7 @@ class VitProgram : public ::testing::Test {
     arguments.insert(arguments.begin(), "--pretrained=model");
     return train(arguments);
   }
-  /// The preset scratch with a smaller model.
+  /// The preset scratch, with a smaller model.
   Ended scratch(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), {"--preset=scratch", "--model.layers=1", "--model.dim=8", "--model.heads=2",
                                          "--model.hidden=8", "--model.patch=8"});
@@ -82,7 +82,7 @@ TEST_F(VitProgram, ANewModelIsTrainedContinuedBitForBitAndExportedAsAPretrainedO
     return scratch({"--steps=" + std::string(count), "--optim.schedule=constant", "--optim.warmup=2",
                     "--optim.evaluate-every=1", "--out=" + std::string(out), more});
   };
-  ASSERT_EQ(steps("40", "whole", "--seed=1").code, 0);  // 23 steps are an epoch
+  ASSERT_EQ(steps("40", "whole", "--seed=1").code, 0);  // an epoch has 23 steps
   ASSERT_EQ(steps("11", "parts", "--seed=1").code, 0);
   const Ended ended = steps("40", "parts", "--resume");
   ASSERT_EQ(ended.code, 0) << ended.err;
@@ -182,7 +182,7 @@ TEST_F(VitProgram, EachMethodTrainsItsParameters) {
       EXPECT_LT(derived["bundled-apart"], 1e-4) << out;
     }
     EXPECT_NE(record["data"].dump().find("model.safetensors"), std::string::npos);
-    // What was added stands beside the run, and gives the same.
+    // What was added is stored next to the run, and gives the same.
     const bool adds = parameters > 0 && method != "linear-probe" && method != "pooler" && method != "bitfit";
     ASSERT_EQ(std::filesystem::exists(folder_ / (out + "/adapter")), adds) << out;
     if (!adds) continue;
@@ -209,7 +209,7 @@ TEST_F(VitProgram, WithoutAPoolerARunBecomesAViTForImageClassification) {
                 results(method)["metrics"]["test"]["loss"].get<double>(), 1e-5);
     EXPECT_NE(results(method)["remarks"].dump().find("of 10 classes only 3: cat, dog, frog"), std::string::npos);
   }
-  // An adapter has the classes in the order of its base, in whatever order they are asked for.
+  // An adapter has the classes in the order of its base, in whatever order they are requested.
   ASSERT_EQ(train({"--pretrained=model-full", "--classes=frog,cat,dog", "--model.method=lora", "--optim.rate=0.01",
                    "--out=turned"})
                 .code,
@@ -255,7 +255,7 @@ TEST_F(VitProgram, AFrozenTrunkRunsOnceOverImagesThatStayAsTheyAre) {
   };
   for (const char* preset : {"linear-probe", "pooler", "snnk-pooler", "bundle"}) {
     const double once = loss(preset, "--seed=1", true);
-    EXPECT_NEAR(loss(preset, "--model.dropout=1e-9", false), once, 1e-6) << preset;  // which drops nothing
+    EXPECT_NEAR(loss(preset, "--model.dropout=1e-9", false), once, 1e-6) << preset;  // this drops nothing
   }
   EXPECT_NE(loss("pooler", "--flip", false), results("pooler--seed=1")["metrics"]["test"]["loss"].get<double>());
   EXPECT_EQ(adapt({"--model.method=lora", "--out=lora"}).err.find("the frozen trunk"), std::string::npos);
@@ -293,7 +293,7 @@ TEST_F(VitProgram, MistakesAreToldInOneLine) {
   told({"--pretrained=bare"}, "images of 224 pixels, but config.json beside it says image_size 8");
   told({"--pretrained=model", "--model.dim=9"}, "--model.dim=9: the model in model has 8; leave it out");
   const Ended of_preset = run({"--preset=scratch", "--pretrained=model", "--steps=1", "--batch=4", "--out=sized"});
-  EXPECT_EQ(of_preset.code, 0) << of_preset.err;  // nobody asked for the sizes of the preset
+  EXPECT_EQ(of_preset.code, 0) << of_preset.err;  // nobody requested the sizes of the preset
   told({"--pretrained=model", "--model.method=bundle"}, "--model.method=bundle: the model has no pooler");
   told({"--pretrained=model", "--model.method=uptrain", "--model.top=3"}, "--model.top=3: the model has 2 blocks");
   told({"--model.method=lora"}, "name the folder of a pretrained model with --pretrained");
@@ -335,7 +335,7 @@ TEST(ImageFeed, DependsOnSeedEpochAndNumberAlone) {
   EXPECT_EQ(seen.size(), 20U);
   int changed = 0;
   for (int64_t number = 0; number < 10; ++number) changed += seen[{0, number}] != seen[{1, number}];
-  EXPECT_GE(changed, 8);  // of 162 ways to change an image, the same twice is rare
+  EXPECT_GE(changed, 8);  // with 162 ways to change an image, the same one twice is rare
   vit::ImageFeed by_one = feed(1, 1);
   by_one.go_to(13);
   for (int64_t step = 13; step < 20; ++step) {
