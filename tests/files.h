@@ -1,4 +1,4 @@
-// Files of tests, in a folder that goes away again.
+// Files for tests, in a folder that is removed afterwards.
 #pragma once
 
 #include <cstdlib>
@@ -13,7 +13,7 @@
 
 namespace bochner::test {
 
-/// The bytes of a file; empty where there is none.
+/// The bytes of a file; empty if there is none.
 inline std::string contents(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -29,7 +29,7 @@ inline std::filesystem::path put(const std::filesystem::path& path, std::string_
   return path;
 }
 
-/// A folder of its own, which no other test has, removed with all that is in it.
+/// A folder that no other test uses, removed with everything in it.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -50,7 +50,7 @@ class TemporaryFolder {
     return test::put(path_ / name, text);
   }
   std::string contents(const std::string& name) const { return test::contents(path_ / name); }
-  /// The names of what is in it.
+  /// The names of its contents.
   std::set<std::string> names() const {
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) names.insert(entry.path().filename().string());

@@ -1,4 +1,4 @@
-// What an Error says.
+// The message of an Error.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace bochner::test {
 
-/// The message of the Error that f throws, or `no error`. Other exceptions pass.
+/// The message of the Error that f throws, or `no error`. Other exceptions are passed on.
 template <class F>
 std::string message_of(const F& f) {
   try {

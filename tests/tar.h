@@ -1,4 +1,4 @@
-// Tar archives of tests.
+// Tar archives for tests.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 namespace bochner::test {
 
-/// An archive in the oldest form of these files, pairs of a name of up to 99 bytes and contents: octal numbers, no
+/// An archive in the oldest form for these files, pairs of a name of up to 99 bytes and contents: octal numbers, no
 /// folders.
 template <class Files>
 std::string tar_of(const Files& files) {

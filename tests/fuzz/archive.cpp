@@ -1,4 +1,4 @@
-// The input as an archive: all its files are read, then their names alone, which must be the same ones.
+// The input as an archive: all its files are read, then only their names, which must be the same.
 #include "engine/io/archive.h"
 
 #include "tests/fuzz/fuzz.h"

@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     options.max_row_bytes = 1 << 24;  // quoting makes rows longer
     options.ragged = true;
-    // Bytes at the start that would be taken for a byte order mark or for gzip are none of a table's.
+    // Bytes at the start that would be taken for a byte order mark or for gzip do not belong to a table.
     if (text.starts_with("\xef\xbb\xbf") || text.starts_with("\x1f\x8b")) return;
     fuzz::must(read(bytes_of(text), "fuzz", options) == table, "a table survives a round trip");
   });

@@ -1,4 +1,4 @@
-// Any bytes as an event file: first as they are, then as the contents of a whole record, which checksums would guard.
+// Any bytes as an event file: first as they are, then as the contents of a whole record, which checksums would protect.
 #include "tests/experiments/events.h"
 
 #include "tests/fuzz/fuzz.h"

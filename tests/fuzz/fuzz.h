@@ -1,4 +1,4 @@
-// What the fuzz targets share. A parser must accept or refuse any bytes: it returns a value or throws Error. Anything
+// Common to the fuzz targets. A parser must accept or refuse any bytes: it returns a value or throws Error. Anything
 // else, be it another exception, a crash, a hang, a leak or memory out of proportion, is a defect and stops the fuzzer.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace bochner::fuzz {
 
 inline Bytes input(const uint8_t* data, size_t size) { return std::as_bytes(std::span(data, size)); }
 
-/// Runs f; an Error is a refusal, and in order where its message begins with the file.
+/// Runs f; an Error is a refusal, and is correct if its message begins with the file.
 template <class F>
 void may_refuse(F&& f, std::string_view file = "fuzz:") {
   try {
@@ -27,7 +27,7 @@ void may_refuse(F&& f, std::string_view file = "fuzz:") {
   }
 }
 
-/// What must hold of all that was accepted.
+/// What must hold for everything that was accepted.
 inline void must(bool condition, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "broken: %s\n", what);

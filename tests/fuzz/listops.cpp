@@ -1,4 +1,4 @@
-// Any text as an expression of ListOps. What has a value is made of tokens that are worth the same in prefix form.
+// Any text as a ListOps expression. What has a value consists of tokens that have the same value in prefix form.
 #include "datasets/listops/tokenizer.h"
 
 #include "tests/fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-// The input as a file; then as a header text and data behind a right beginning.
+// The input as a file; then as a header text and data after a correct beginning.
 #include "engine/io/npy.h"
 
 #include "engine/io/stream.h"

@@ -1,5 +1,5 @@
-// The input as a file; as a file whose checksums are made right; and as the fields and pixels of a file that is made of
-// it: checksums and deflate would keep chance out of the rest of the decoder.
+// The input as a file; as a file whose checksums are corrected; and as the fields and pixels of a file that is made
+// from it: checksums and deflate would keep chance out of the rest of the decoder.
 #include "engine/io/png.h"
 
 #include <zlib.h>
@@ -43,7 +43,7 @@ std::string with_right_checksums(std::string file) {
   return file;
 }
 
-/// Takes bytes from the input, then from its start again.
+/// Takes bytes from the input, then starts again from its beginning.
 class Loop {
  public:
   explicit Loop(std::string_view bytes) : bytes_(bytes) {}
@@ -54,7 +54,7 @@ class Loop {
   size_t at_ = 0;
 };
 
-/// Rows of a known filter each, as many as the image has: all of them, or those of the seven passes of Adam7.
+/// As many rows as the image has, each with a known filter: all of them, or those of the seven passes of Adam7.
 std::string rows_for(unsigned width, unsigned height, unsigned bits_per_pixel, bool interlaced, Loop& input) {
   constexpr std::array<std::array<unsigned, 4>, 7> kPasses = {
       {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}}};
@@ -73,9 +73,9 @@ std::string rows_for(unsigned width, unsigned height, unsigned bits_per_pixel, b
   return rows;
 }
 
-/// A right file of every form, but for the fields that the input sets.
+/// A correct file of any form, except for the fields that the input sets.
 std::string made_of(std::string_view bytes) {
-  constexpr std::array<unsigned, 7> kChannels = {1, 0, 3, 1, 2, 0, 4};  // of each colour type
+  constexpr std::array<unsigned, 7> kChannels = {1, 0, 3, 1, 2, 0, 4};  // per colour type
   Loop input(bytes);
   const unsigned width = input.next() % 40;
   const unsigned height = input.next() % 40;

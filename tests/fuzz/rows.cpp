@@ -1,4 +1,4 @@
-// The first byte chooses the options, the rest is the table. What the fast reader takes, CsvReader reads to the same
+// The first byte chooses the options, the rest is the table. What the fast reader accepts, CsvReader reads to the same
 // bits.
 #include "engine/io/rows.h"
 
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.header = (data[0] & 4) != 0;
   options.label = static_cast<int64_t>(data[0] >> 3 & 3) - 2;
   options.max_classes = (data[0] & 32) != 0 ? 3 : 1000;
-  options.block = (data[0] & 64) != 0 ? 24 : 256;  // rows across blocks and pieces are many
+  options.block = (data[0] & 64) != 0 ? 24 : 256;  // so that many rows cross blocks and pieces
   const Bytes bytes = fuzz::input(data + 1, size - 1);
   const std::string_view text = text_of(bytes);
   if (text.starts_with("\x1f\x8b")) return 0;

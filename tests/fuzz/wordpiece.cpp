@@ -1,5 +1,5 @@
-// The input as a text for a small vocabulary; then as vocab.txt of a folder or, where it may be JSON, as tokenizer.json
-// and tokenizer_config.json. The folder's tokenizer, if it is one, encodes the input itself.
+// The input as a text for a small vocabulary; then as vocab.txt of a folder or, if it may be JSON, as tokenizer.json
+// and tokenizer_config.json. The folder's tokenizer, if there is one, encodes the input itself.
 #include "datasets/tokenizers/wordpiece.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ WordpieceVocabulary small() {
   return vocabulary;
 }
 
-/// What holds of the ids of any text. `warm` has met other texts before.
+/// What holds for the ids of any text. `warm` has seen other texts before.
 void encode(const Wordpiece& tokenizer, Wordpiece::Encoder& warm, std::string_view text) {
   const WordpieceVocabulary& vocabulary = tokenizer.vocabulary();
   Wordpiece::Encoder fresh(tokenizer);
@@ -55,7 +55,7 @@ void encode(const Wordpiece& tokenizer, Wordpiece::Encoder& warm, std::string_vi
   fuzz::must(std::is_sorted(pair.types.begin(), pair.types.end()), "the second text follows the first");
 }
 
-/// Reads a folder that holds `text` under this name, beside the files there are.
+/// Reads a folder that contains `text` under this name, besides the existing files.
 void read(const test::TemporaryFolder& folder, const char* name, std::string_view text) {
   folder.put(name, text);
   fuzz::may_refuse(

@@ -1,4 +1,4 @@
-// The cases of the bars in docs/gpu/status.md, timed on a card: one JSON object a line, with the median of several
+// The cases of the bars in docs/gpu/status.md, timed on a card: one JSON object per line, with the median of several
 // runs.
 //
 //   gpu_bench [--only TEXT] [--once] [FILE]      also writes the lines to FILE
@@ -36,7 +36,7 @@ FILE* file = nullptr;
 std::string only;
 bool once = false;
 
-/// The median time of one call, of several rounds of as many calls as take 20 ms.
+/// The median time of one call, over several rounds of as many calls as take 20 ms.
 double milliseconds(const std::function<void()>& f) {
   const auto timed = [&](int calls) {
     wait();
@@ -106,7 +106,7 @@ void copy_like() {
   bytes("adamw", 7 * size, [&] { adam_step({1e-6, 0.9, 0.99, 1e-8, 0.1, true, 3}, adam); });
 }
 
-/// Sums whose order is fixed, beside a copy of the bytes that any order must move: what atomics could not beat.
+/// Sums in a fixed order, next to a copy of the bytes that any order must move: a bound that atomics could not beat.
 void adjoints() {
   constexpr int64_t kEntries = 30522;  // BERT's
   constexpr int64_t kDim = 768;
@@ -119,7 +119,7 @@ void adjoints() {
   Generator generator(3);
   const Tensor even = integers({kPlaces}, 0, kEntries, generator, Device::cuda());
   bytes("embedding_backward", moved, [&] { embedding_backward(g, even, kEntries); });
-  // Half of all places are one word, as of a text's commonest, or of padding that is not left out.
+  // Half of all positions hold one word, like the most common word of a text, or padding that is not left out.
   const Tensor skewed = even.clone();
   skewed.slice(0, 0, kPlaces / 2).fill_(7);
   bytes("embedding_backward of a common word", moved, [&] { embedding_backward(g, skewed, kEntries); });
@@ -146,7 +146,7 @@ void products() {
   set_precision(Precision::f32);
 }
 
-/// In bf16 as under --precision=bf16, or in f32, the default.
+/// In bf16, as under --precision=bf16, or in f32, the default.
 void attentions(DType dtype, std::initializer_list<int64_t> lengths) {
   constexpr int64_t kHeads = 16;
   constexpr int64_t kDim = 64;

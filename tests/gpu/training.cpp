@@ -1,9 +1,9 @@
-// Whole training steps of the bars in docs/gpu/status.md, timed on a card, in bf16: one JSON object a line.
+// Whole training steps of the bars in docs/gpu/status.md, timed on a card, in bf16: one JSON object per line.
 //
 //   gpu_training [--small] [--only TEXT] [--once | --profile] [FILE]      also writes the lines to FILE
 //
-// --small takes the same steps of small models, on the CPU where there is no card: does it run? --only leaves out the
-// cases whose name does not contain TEXT; --once makes one step of each, unrecorded, for a profiler.
+// --small takes the same steps with small models, on the CPU if there is no card, to check that it runs. --only leaves
+// out the cases whose name does not contain TEXT; --once makes one step of each, unrecorded, for a profiler.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ EncoderOptions options_of(const Case& given) {
   return options;
 }
 
-/// Forward, backward and AdamW, as experiments/learners/learner.cpp makes a step.
+/// Forward, backward and AdamW, in the way experiments/learners/learner.cpp makes a step.
 class Training {
  public:
   Training(const Case& given, Device device)
@@ -102,7 +102,7 @@ class Training {
   StepGraph graph_;
 };
 
-/// Was it timed?
+/// Returns whether it was timed.
 bool time(const Case& given, Device device) {
   const auto seconds = [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -138,7 +138,7 @@ bool time(const Case& given, Device device) {
                        given.name, 1e3 * median, 1 / median, given.batch * given.length, memory.stats().peak_bytes,
                        training.loss()));
     return true;
-  } catch (const Error& error) {  // out of memory, say: a bar that is not reached
+  } catch (const Error& error) {  // for example out of memory: a bar that is not reached
     std::string why = error.what();
     std::replace(why.begin(), why.end(), '"', '\'');
     report(fmt::format(R"({{"skipped": "{}", "how": "ours", "why": "{}"}})", given.name, why));

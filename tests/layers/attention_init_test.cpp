@@ -1,4 +1,4 @@
-// How large the weights of attention are before training: those of queries, keys and values, and of Linformer.
+// The size of attention weights before training: those of queries, keys and values, and of Linformer.
 #include <gtest/gtest.h>
 
 #include <cmath>

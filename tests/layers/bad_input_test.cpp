@@ -1,4 +1,4 @@
-// What mechanisms make of extreme inputs: each is computed as documented, or refused by a sentence.
+// What mechanisms do with extreme inputs: each is computed as documented, or refused with a sentence.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,7 +83,7 @@ TEST(BadInput, ALengthThatNoBlockDividesIsThatOfAPaddedOne) {
 }
 
 TEST(BadInput, FastFoodPadsAHeadToAPowerOfTwoByZeros) {
-  const double scale = std::pow(8.0 / 6.0, 0.25);  // undoes x 8^(-1/4) in favour of x 6^(-1/4)
+  const double scale = std::pow(8.0 / 6.0, 0.25);  // changes x 8^(-1/4) to x 6^(-1/4)
   for (const char* name : {"fastfood-rks", "fastfood-prf", "fastfood-prf-s", "fastfood-rks-fixed"}) {
     const auto six = made(name, 6);
     const auto eight = made(name, 8);

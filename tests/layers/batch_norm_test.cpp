@@ -75,7 +75,7 @@ TEST(BatchNorm1d, SavesItsStatisticsUnderPyTorchsNames) {
   const Tensor x = wave(7, {4, 3}).cast(DType::f32);
   EXPECT_EQ(restored.forward(x, Context{noise}).value().to_vector<float>(),
             trained.forward(x, Context{noise}).value().to_vector<float>());
-  // The next step in training moves both alike: the number of batches is restored, too.
+  // The next training step changes both alike: the number of batches is also restored.
   restored.forward(x, Context{noise, true});
   trained.forward(x, Context{noise, true});
   for (const auto& [name, value] : trained.state()) {

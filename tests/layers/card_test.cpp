@@ -1,4 +1,4 @@
-// Every mechanism of the attention registry, on a card: outputs and gradients are those of the CPU.
+// Every mechanism of the attention registry on a card: outputs and gradients equal those of the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ class EveryMechanismOnACard : public testing::TestWithParam<size_t> {
     int64_t batch = 2, heads = kHeads;
   };
 
-  /// Output and the gradients of Q, K, V and all parameters. With `moved`, each element of Q, K, V and of the output's
-  /// gradient is moved by about its rounding in f32, by random numbers of this seed.
+  /// The output and the gradients of Q, K, V and all parameters. With `moved`, each element of Q, K, V and of the
+  /// output's gradient is moved by about its rounding in f32, by random numbers with this seed.
   std::vector<std::vector<double>> run(Device device, DType dtype, const Case& of, uint64_t moved = 0) const {
     const int64_t length = of.length;
     Generator init(3);
@@ -67,9 +67,9 @@ class EveryMechanismOnACard : public testing::TestWithParam<size_t> {
     return results;
   }
 
-  /// Squared errors of each result in f32 on the CPU, the largest of several runs, whose inputs differ by their
-  /// rounding. Weights that may be negative have sums near 0, in a row or two of 1000, and these magnify rounding
-  /// without bound: in f64 too, such inputs move the gradients by as much. One run may happen not to show it.
+  /// The squared error of each result in f32 on the CPU, the largest over several runs whose inputs differ by their
+  /// rounding. With weights that may be negative, one or two rows in 1000 have a sum near 0, which magnifies rounding
+  /// without bound: even in f64, such inputs move the gradients by as much. A single run may happen not to show it.
   std::vector<double> sensitivities(const Case& of, const std::vector<std::vector<double>>& expected,
                                     double floor) const {
     std::vector<double> most(expected.size(), 0);
@@ -89,12 +89,12 @@ class EveryMechanismOnACard : public testing::TestWithParam<size_t> {
     for (const DType dtype : dtypes) {
       const auto found = run(Device::cuda(), dtype, of);
       ASSERT_EQ(found.size(), expected.size());
-      std::vector<double> sensitive;  // of use where an error is large
+      std::vector<double> sensitive;  // used if an error is large
       for (size_t i = 0; i < expected.size(); ++i) {
         double error = squared_error(found[i], expected[i], floor);
         double allowed = 1e-18;
         if (dtype == DType::f32) {
-          // Where f32 alone decides differently (a hash), the CPU's f32 is what to compare with.
+          // If f32 by itself decides differently (a hash), compare with the CPU in f32.
           error = std::min(error, squared_error(found[i], in_f32[i], floor));
           allowed = 1e-7;
           if (error > allowed) {
@@ -111,7 +111,7 @@ class EveryMechanismOnACard : public testing::TestWithParam<size_t> {
 
 TEST_P(EveryMechanismOnACard, EqualsTheCpu) {
   BOCHNER_NEEDS_CARD();
-  // sgn jumps: where omega . x is 0 but for rounding, f32 on another device may well have the other sign.
+  // sgn jumps: where omega . x is 0 up to rounding, f32 on another device may well have the other sign.
   const bool jumps = info().name == "performer-sgn";
   const std::vector<DType> types = jumps ? std::vector{DType::f64} : std::vector{DType::f64, DType::f32};
   for (const int64_t length : {1, 7, 65, 1023}) {

@@ -1,4 +1,4 @@
-// The fixture of tests that hold for every name of the attention registry.
+// The fixture for tests that hold for every name in the attention registry.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class EveryMechanism : public testing::TestWithParam<size_t> {
 
   bool has(const std::string& option) const { return info().defaults().has(option); }
 
-  /// Small, with those of the settings that it has.
+  /// A small mechanism, with those of the settings that it has.
   std::unique_ptr<Mechanism> make(const Settings& settings = {}) const {
     Generator init(3);
     auto mechanism = make_mechanism({}, kHeads, kDim, small(info().name).set_known(settings), init);

@@ -1,4 +1,4 @@
-// The numbers of scripts in tests/golden, and the formula that their inputs follow from.
+// The numbers of scripts in tests/golden, and the formula for their inputs.
 #pragma once
 
 #include <gtest/gtest.h>

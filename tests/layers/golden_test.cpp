@@ -37,7 +37,7 @@ EncoderOptions golden_options(const std::string& head, const std::string& attent
   return options;
 }
 
-/// The formula that both implementations start from.
+/// The formula from which both implementations start.
 void fill_by_formula(const std::string& name, const Tensor& tensor) {
   const double phase = std::accumulate(name.begin(), name.end(), 0) % 17;
   const auto ends_with = [&](const char* end) { return name.ends_with(end); };

@@ -1,4 +1,4 @@
-// Landmarks that are made of tensors, beside plain loops over tokens.
+// Landmarks computed by tensor ops, compared with plain loops over tokens.
 #include "layers/attention/landmarks.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::vector<bool> mask_of(int64_t examples, int64_t length, uint64_t seed) {
   return real;
 }
 
-/// The places of the real tokens of each example.
+/// The positions of the real tokens of each example.
 Rows positions(const std::vector<bool>& real, int64_t examples, int64_t length) {
   Rows rows(static_cast<size_t>(examples));
   for (int64_t b = 0; b < examples; ++b) {

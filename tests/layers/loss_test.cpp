@@ -13,7 +13,7 @@ const Shape kShape = {6, 4};
 
 Tensor labels() { return Tensor::from<int64_t>({2, 0, 3, 1, 2, 3}, {6}); }
 Tensor targets() { return (wave(2, kShape) + 1) * 0.5; }
-/// softmax of wave(3), but for a row with zeros.
+/// softmax of wave(3), except for a row with zeros.
 Tensor probabilities() {
   Tensor p = softmax(Variable(wave(3, kShape))).value().clone();
   p.select(0, 1).copy_(Tensor::from({0.0, 0.5, 0.0, 0.5}, {4}));

@@ -1,5 +1,5 @@
-// What every name of the attention registry promises in cases that are easily forgotten: more queries than keys or
-// fewer, lengths that are not whole blocks, the plain composition, causal masks, inputs far from N(0, 1), and options.
+// What every name of the attention registry promises in cases that are easily forgotten: more or fewer queries than
+// keys, lengths that are not whole blocks, the plain composition, causal masks, inputs far from N(0, 1), and options.
 #include <fmt/ranges.h>
 
 #include "autograd/gradcheck.h"
@@ -42,13 +42,13 @@ class EveryForm : public EveryMechanism {
   static Tensor ragged(int64_t length) {
     return less(Tensor::arange(length).unsqueeze(0), Tensor::from<int64_t>({length, (length + 1) / 2}, {2, 1}));
   }
-  /// Of the first example the first key is padded, of the second one all are.
+  /// In the first example the first key is padded, in the second one all keys are.
   static Tensor late(int64_t length) {
     return less(Tensor::from<int64_t>({0, length}, {2, 1}), Tensor::arange(length).unsqueeze(0));
   }
 };
 
-/// Texts of values that the option may take besides the one that it has.
+/// Texts of values that the option may take other than its present one.
 std::vector<std::string> other_values(const MechanismOptions& options, const std::string& name) {
   std::vector<std::string> texts;
   MechanismOptions tried = options;
@@ -62,7 +62,7 @@ std::vector<std::string> other_values(const MechanismOptions& options, const std
     try {
       option.assign(text);
       if (text != options.text(name)) texts.push_back(text);
-    } catch (const Error&) {  // out of its range, or no whole number
+    } catch (const Error&) {  // out of its range, or not a whole number
     }
   }
   return texts;
@@ -85,7 +85,7 @@ TEST_P(EveryForm, GradientsAgreeWithDifferencesAtAnyLengths) {
     for (const bool causal : {false, true}) {
       if (causal && !info().causal) continue;
       SCOPED_TRACE(fmt::format("{} queries, {} keys{}", queries, keys, causal ? ", causal" : ""));
-      // Sums of weights that may be negative are kept away from 0, where quotients have no derivative to speak of.
+      // Sums of weights that may be negative are kept away from 0, where quotients have no useful derivative.
       const bool is_trig = info().name == "performer-trig";
       const bool has_signs = has_signed_weights() && !is_trig;
       const auto mechanism =
@@ -107,7 +107,7 @@ TEST_P(EveryForm, GradientsAgreeWithDifferencesAtAnyLengths) {
 
 TEST_P(EveryForm, PaddingChangesNothingAtAnyLengths) {
   for (const auto& [queries, keys] : lengths()) {
-    if (queries == keys) continue;  // where queries are padded, too: registry_test.cpp
+    if (queries == keys) continue;  // registry_test.cpp covers padded queries
     const auto mechanism = make();
     const Tensor Q = values({1, kHeads, queries, kDim}, 21);
     const Tensor K = values({1, kHeads, keys + 4, kDim}, 22) * 3.0;
@@ -184,7 +184,7 @@ TEST_P(EveryForm, PaddedTokensOfAnySizeLeaveTheGradientsOfOthersAlone) {
 
 TEST_P(EveryForm, WithoutRenormalisationWeightsAreMeansOverDraws) {
   if (!has("renormalise") || !has("features")) GTEST_SKIP() << "no frequencies, or always renormalised";
-  // The weight of a key that equals the query, with 64 features and with 128 of which each half is the same.
+  // The weight of a key that equals the query, with 64 features and with 128 of which both halves are the same.
   const Tensor x = values({1, kHeads, 1, kDim}, 51) * 0.3;
   const auto weight = [&](int64_t features) {
     double total = 0;
@@ -203,8 +203,8 @@ TEST_P(EveryForm, WithoutRenormalisationWeightsAreMeansOverDraws) {
   EXPECT_NEAR(weight(256), few, 0.3 * std::abs(few));
 }
 
-// Each option that a mechanism lists changes something: some value of it, whatever the choices are beside it. Where it
-// says that it does not count, it changes nothing.
+// Each option that a mechanism lists changes something: some value of it does, whatever the other choices are. If the
+// mechanism says that it does not count, it changes nothing.
 TEST_P(EveryForm, ReadsEachOfItsOptions) {
   const auto texts_of = [](const MechanismOptions& options) {
     std::vector<std::string> texts;
@@ -230,7 +230,7 @@ TEST_P(EveryForm, ReadsEachOfItsOptions) {
     }
     return all;
   };
-  // Whether an option is read may depend on another one: of the synthesizer, say, only one form has features.
+  // Whether an option is read may depend on another one: for example, only one form of the synthesizer has features.
   std::vector<MechanismOptions> starts = {small(info().name)};
   for (const Option& option : starts[0].list()) {
     std::vector<std::string> choices = option.choices();
@@ -240,7 +240,7 @@ TEST_P(EveryForm, ReadsEachOfItsOptions) {
     }
   }
   for (const std::string& name : info().defaults().names()) {
-    // These change only rounding, or what becomes of padding and of tokens that are not here; other tests have those.
+    // These change only rounding, or the handling of padding and of tokens that are not here; other tests cover them.
     if (name == "streaming" || name == "as") continue;
     bool differs = false;
     for (MechanismOptions& start : starts) {

@@ -21,7 +21,7 @@ constexpr int64_t kHeads = 2;
 constexpr int64_t kLength = 10;
 constexpr int64_t kDim = 8;
 
-/// The formula that both implementations start from.
+/// The formula from which both implementations start.
 Tensor filled(const std::string& name, const Shape& shape, double base, double scale) {
   const double phase = std::accumulate(name.begin(), name.end(), 0) % 17;
   std::vector<double> values(static_cast<size_t>(shape.size()));
@@ -52,7 +52,7 @@ void fill_by_formula(Mechanism& mechanism, bool fastfood) {
   }
 }
 
-/// Rows of performer-reg as they are drawn: in blocks of `dim` orthogonal, of norm sqrt(dim) (PERF §2.3).
+/// Rows of performer-reg as drawn: in blocks of `dim` orthogonal rows, of norm sqrt(dim) (PERF §2.3).
 void expect_orthogonal_rows_of_one_norm(const Tensor& Omega) {
   const std::vector<double> products = matmul(Omega, Omega.transpose(1, 2)).to_vector<double>();  // (1, M, M)
   ASSERT_EQ(products.size(), static_cast<size_t>(kDim * kDim));
@@ -126,8 +126,8 @@ TEST_P(GoldenMechanism, AgreesWithPyTorch) {
   const Variable V = tape.watch(filled("V", shape, 0, 1));
   const Tensor keys = less(Tensor::arange(length).unsqueeze(0), Tensor::from<int64_t>({length, 7}, {kBatch, 1}));
   Generator noise(7);
-  // In training BatchNorm takes the samples' statistics, and the noise of the buffer serves once where each forward
-  // draws anew.
+  // In training, BatchNorm uses the samples' statistics, and the noise in the buffer serves once if each forward pass
+  // redraws.
   const bool is_kl = name.starts_with("gmm") || name.starts_with("fastfood") || name.starts_with("generative");
   Context context{noise, name.starts_with("generative") || (is_kl && is("released"))};
   const Variable O = mechanism->forward(Q, K, V, {keys, is("causal")}, context);

@@ -1,5 +1,5 @@
-// Models whose activations are stored in bf16 (layers/mixed_precision.h), on the CPU and on a card: they compute, and
-// learn, what they do in f32, and what an encoder keeps for backward is half as much.
+// Models whose activations are stored in bf16 (layers/mixed_precision.h), on the CPU and on a card: they compute and
+// learn what they do in f32, and an encoder keeps half as much for backward.
 #include "layers/mixed_precision.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 using namespace testing_card;  // NOLINT
 
-/// Sets the precision as long as it lives.
+/// Sets the precision during its lifetime.
 class Within {
  public:
   explicit Within(Precision precision) { set_precision(precision); }
@@ -44,7 +44,7 @@ EncoderOptions options_of(const std::string& attention, const Sizes& sizes) {
   return options;
 }
 
-/// A model in training, and one batch: a sequence's class is its first token's remainder by 3.
+/// A model in training, and one batch: the class of a sequence is its first token modulo 3.
 class Training {
  public:
   Training(const EncoderOptions& options, const Sizes& sizes, Device device)
@@ -105,9 +105,9 @@ std::vector<Device> devices() {
 }
 
 TEST(MixedPrecision, AStepIsThatOfF32ButForRounding) {
-  // A rounding to bf16 is an error of at most 2^-9, in the mean square 2^-18 / 3. Between a token and a gradient lie
-  // some ten for each of two layers, forward and backward, and the mechanism, whose exponents are sums. (There is no
-  // ReLU: one that turns the other way is no matter of rounding.)
+  // A rounding to bf16 is an error of at most 2^-9, in the mean square 2^-18 / 3. Between a token and a gradient there
+  // are about ten for each of two layers, forward and backward, and the mechanism, whose exponents are sums. (There is
+  // no ReLU: a ReLU that turns the other way is not a matter of rounding.)
   const double bound = 100 * std::exp2(-18);
   for (const auto& [attention, heads] : {std::pair<std::string, int64_t>{"softmax", 2},
                                          {"softmax", 8},
@@ -154,7 +154,7 @@ TEST(MixedPrecision, ThreadsChangeNoBit) {
   set_threads(before);
 }
 
-/// The losses of training on a device: in f32 the last one is below `reached`, and in bf16 all are those of f32 but for
+/// The losses of training on a device: in f32 the last one is below `reached`, and in bf16 all equal those of f32 up to
 /// rounding.
 void expect_to_learn_as_in_f32(const std::function<std::vector<double>(Device)>& train, double reached) {
   const std::vector<double> expected = train(Device::cpu());
@@ -234,7 +234,7 @@ TEST(MixedPrecision, APlainNetworkLearnsAsInF32) {
 }
 
 TEST(MixedPrecision, ChangesNoTypeButF32) {
-  const Variable x = Tensor::full({3}, 1.00390625, DType::f32);  // 1 + 2^-8, which bf16 has no room for
+  const Variable x = Tensor::full({3}, 1.00390625, DType::f32);  // 1 + 2^-8, which bf16 cannot represent
   EXPECT_EQ(as_stored(x).dtype(), DType::f32);
   const Within bf16(Precision::bf16);
   EXPECT_EQ(as_stored(x).dtype(), DType::bf16);

@@ -1,4 +1,4 @@
-// The theory of Skyformer: Lemma 1, Theorem 2, and the Lemmas C.1 and C.2 that it rests on.
+// The theory of Skyformer: Lemma 1, Theorem 2, and the Lemmas C.1 and C.2 on which it rests.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ Tensor points(int64_t n, int64_t p, double spread, Generator& generator) {
 
 Tensor transposed(const Tensor& a) { return a.transpose(0, 1); }
 
-/// kappa(x, x), the Gaussian kernel of rows that are scaled already.
+/// kappa(x, x), the Gaussian kernel of rows that are already scaled.
 Tensor gaussian_matrix(const Tensor& x) {
   const Variable rows(x.view({1, 1, x.size(0), x.size(1)}));
   return gaussian_kernel(rows, rows).value().view({x.size(0), x.size(0)});
@@ -38,7 +38,7 @@ std::vector<int64_t> sampled(int64_t n, int64_t d, Generator& generator) {
   return rows;
 }
 
-/// The columns of `a` of these numbers, side by side.
+/// The columns of `a` with these numbers, side by side.
 Tensor columns(const Tensor& a, const std::vector<int64_t>& numbers) {
   Tensor chosen = Tensor::empty({a.size(0), static_cast<int64_t>(numbers.size())}, a.dtype());
   for (size_t k = 0; k < numbers.size(); ++k) {
@@ -62,7 +62,7 @@ TEST(SkyTheory, TheSoftmaxKernelOfOneSetOfPointsIsPositiveSemidefinite) {
       EXPECT_LT(amax(abs(product - SM)).item(), 1e-12 * amax(SM).item());
     }
   }
-  // Of two sets of points it is not even symmetric: the reason for Skyformer's completion.
+  // For two sets of points it is not even symmetric, which is the reason for Skyformer's completion.
   const Tensor Q = points(5, 2, 1, generator);
   const Tensor K = points(5, 2, 1, generator);
   const Tensor A = exp(matmul(Q, transposed(K)));
@@ -102,7 +102,7 @@ TEST(SkyTheory, SumsOfRandomMatricesKeepBernsteinsBound) {
     EXPECT_LE(found, bound) << t;
     informative += bound < 1 && found > 0 ? 1 : 0;
   }
-  EXPECT_GT(informative, 0);  // the bound says something where it happens at times
+  EXPECT_GT(informative, 0);  // the bound says something in some cases
 }
 
 // SKY Lemma C.2: for H with orthogonal rows, d >= 28/3 (s / beta) log(2 n / delta) uniform samples give
@@ -167,7 +167,7 @@ TEST(SkyTheory, EnoughLandmarksApproximateTheKernelMatrixInTheLoewnerOrder) {
       const Tensor SCS = columns(transposed(CS), rows);  // S^T C- S
       const Tensor approximate = matmul(matmul(CS, pinv(SCS, 1e-9)), transposed(CS));
       const std::vector<double> below = eigenvalues(completed - approximate);
-      EXPECT_GT(below.front(), -1e-6 * norm(completed)) << d;  // C~ <= C-, however few there are
+      EXPECT_GT(below.front(), -1e-6 * norm(completed)) << d;  // C~ <= C-, however few landmarks there are
       const bool holds = below.back() <= lambda;               // C- <= C~ + lambda I
       if (holds) {
         const Tensor block = approximate.slice(0, 0, kTokens).slice(1, kTokens, kBoth).contiguous();

@@ -1,4 +1,5 @@
-// The options of mechanisms: what several of them have means the same in each, and values out of range are refused.
+// The options of mechanisms: an option that several of them have means the same in each, and values out of range are
+// refused.
 #include "layers/attention/options.h"
 
 #include <gtest/gtest.h>

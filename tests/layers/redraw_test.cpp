@@ -1,5 +1,5 @@
-// When random features are drawn anew: by training steps, and without changing what a tape, or a block that runs again,
-// has used already.
+// When random features are redrawn: after training steps, and without changing what a tape, or a block that runs again,
+// has already used.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,8 +76,7 @@ TEST_P(Redraw, BlocksThatRunAgainSeeTheSameFeatures) {
   EXPECT_EQ(trained(GetParam(), true), trained(GetParam(), false));
 }
 
-// Gradients of a sum are sums of gradients, also where the second forward pass draws anew before the first one's
-// backward.
+// Gradients of a sum are sums of gradients, also if the second forward pass redraws before the first one's backward.
 TEST_P(Redraw, TwoForwardPassesMayComeBeforeOneBackward) {
   const Case tested = GetParam();
   const auto gradients = [&](bool together) {
@@ -87,7 +86,7 @@ TEST_P(Redraw, TwoForwardPassesMayComeBeforeOneBackward) {
     std::vector<Tensor> x = {values(1), values(2), values(3), values(4), values(5), values(6)};
     const Tensor dO = values(7);
     Bytes found;
-    for (int round = 0; round < 2; ++round) {  // at the first one nothing is due
+    for (int round = 0; round < 2; ++round) {  // in the first round nothing is due
       for (Parameter* one : mechanism->parameters()) one->grad = {};
       Context context{noise, true};
       const auto half = [&](Tape& tape, size_t at, std::vector<Variable>& in) {
@@ -142,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Redraw, testing::ValuesIn(cases()), [](const aut
   return name;
 });
 
-/// At which of twelve forward passes, two in each step, the frequencies were others than before.
+/// At which of twelve forward passes, two per step, the frequencies differed from the previous ones.
 std::vector<int> draws(const Case& tested, bool told) {
   Generator init(4), noise(5);
   const auto mechanism = make_mechanism({}, 2, kDim, tested.options(), init);
@@ -172,7 +171,7 @@ TEST(RedrawSchedules, FeaturesAreDrawnFromWhatAllExamplesShare) {
     Generator init(1), noise(own), shared(9);
     GaussianFrequencies frequencies({}, 4, 3, {1, false}, init);
     std::vector<float> last;
-    for (int64_t step = 0; step < 2; ++step) {  // at the first nothing is due
+    for (int64_t step = 0; step < 2; ++step) {  // at the first step nothing is due
       Context context{noise, true, step, &shared};
       last = frequencies.frequencies(context).values.value().to_vector<float>();
     }
@@ -224,7 +223,7 @@ TEST(RedrawSchedules, BlocksWithinBlocksCountOnce) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(a[i], b[i], 1e-12);
 }
 
-// A forward pass in evaluation, whose gradients are wanted, and one in training behind it.
+// A forward pass in evaluation, whose gradients are wanted, followed by one in training.
 TEST(RedrawSchedules, RunningStatisticsMayMoveBeforeBackward) {
   BatchNorm1d norm({}, 4);
   const Tensor x = values(1, {5, 4}).cast(DType::f32);

@@ -137,7 +137,7 @@ TEST_P(EveryMechanism, RefusesACausalMaskWhereThereIsNoCausalForm) {
 }
 
 TEST_P(EveryMechanism, DiffersFromEveryOther) {
-  // Frequencies in common, so that two of them would have to be the same function to agree.
+  // Common frequencies, so that two mechanisms would have to be the same function to agree.
   const Shape shape{1, kHeads, 40, kDim};
   const auto made = [&](const MechanismInfo& tested) {
     Generator init(3);
@@ -199,8 +199,8 @@ TEST_P(EveryMechanism, DiffersAsInSkyformersCodeWhereItSaysSo) {
 }
 
 // The error of random features is measured against the kernel itself, without the sums of weights, so that it is that
-// of a mean over M draws; the error of landmarks and projections, against the attention that they approximate. Where no
-// name of the registry is the exact kernel, the same mechanism with very many features takes its place.
+// of a mean over M draws; the error of landmarks and projections, against the attention that they approximate. If no
+// name in the registry is the exact kernel, the same mechanism with very many features is used instead.
 TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
   if (!has("features") || info().name == "synthesizer") GTEST_SKIP() << "it has none, or learns its matrix";
   const bool is_kernel = has("renormalise");
@@ -212,7 +212,8 @@ TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
     Generator init(seed);
     auto mechanism = make_mechanism({}, kHeads, kDim, options, init);
     mechanism->to(Device::cpu(), DType::f64);
-    // The S of fastfood-*-s starts as what its own G makes of it, and with another G is no kernel of the same name.
+    // The S of fastfood-*-s starts with values computed from its own G; with another G it is no kernel of the same
+    // name.
     for (Parameter* parameter : mechanism->parameters()) {
       if (info().name.starts_with("fastfood") && info().name.ends_with("-s")) parameter->value.fill_(1);
     }
@@ -252,7 +253,7 @@ TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
     }
     return total;
   };
-  // The mean over 16 times the draws has a 16th of the variance, but for chance. Rows of a FastFood block share their
+  // The mean over 16 times as many draws has a 16th of the variance, up to chance. Rows of a FastFood block share their
   // G: 64 rows of 8 are 8 blocks.
   const double fewer = error(4);
   const double more = error(64);
@@ -260,7 +261,7 @@ TEST_P(EveryMechanism, ErrsLessWithMoreFeatures) {
   EXPECT_GT(fewer, (!is_kernel ? 2 : info().name.starts_with("fastfood") ? 4 : 10) * more) << fewer / more;
 }
 
-// What is held at once in forward and backward, at four times the length.
+// The memory held in forward and backward, at four times the length.
 TEST_P(EveryMechanism, MemoryGrowsAsItsCostSays) {
   if (info().cost.find("L^2") != std::string::npos) GTEST_SKIP() << "it claims a cost of " << info().cost;
   const auto most = [&](int64_t length) {

@@ -1,4 +1,4 @@
-// What mechanisms do otherwise as released, where that is the paper's mechanism on other inputs.
+// What mechanisms do differently as released, where that is the paper's mechanism on other inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -71,10 +71,10 @@ TEST(Released, SmoothingAddsItsSquareToTheKernelOfRandomKitchenSinks) {
   EXPECT_EQ(by_default, smoothed(1));
   EXPECT_GT(apart(by_default, smoothed(0.36)), 1e-3);
   const std::vector<double> means = mean(values(3), {-2}, true).expand(kShape).contiguous().to_vector<double>();
-  EXPECT_LT(apart(smoothed(1e4), means), 1e-6);  // all weights are alike
+  EXPECT_LT(apart(smoothed(1e4), means), 1e-6);  // all weights are nearly equal
 }
 
-/// sum_j k(q_i, k_j) of each query, k being the mean of cos omega (q - k) / D^(1/4) over the draws, and s^2 more.
+/// sum_j k(q_i, k_j) for each query, k being the mean of cos omega (q - k) / D^(1/4) over the draws, plus s^2.
 std::vector<double> sums_of_sinks(Mechanism& mechanism, double draws, double s) {
   const Tensor Omega = mechanism.frequencies();  // (1 or heads, M, D)
   const Tensor Q = values(1);
@@ -94,7 +94,7 @@ std::vector<double> sums_of_sinks(Mechanism& mechanism, double draws, double s) 
   return sums;
 }
 
-// KL's code has features over sqrt(draws), and s beside them; to the sums of weights it adds 1e-6.
+// KL's code has features over sqrt(draws), and s in addition; to the sums of weights it adds 1e-6.
 TEST(Released, KitchenSinksAreMeansOverTheDrawsAndTheSquareOfSmoothing) {
   struct Sinks {
     const char* name;
@@ -149,7 +149,7 @@ TEST(Released, GeneratorsHaveTheSizesOfTextOrThoseAsked) {
     for (const auto& [name, tensor] : made({"generative-prf", settings})->state()) {
       if (name.find("layers") == std::string::npos || !name.ends_with("bias")) continue;
       found.push_back(tensor.shape());
-      // PyTorch's biases beside Glorot's weights
+      // PyTorch's biases with Glorot's weights
       const std::vector<double> biases = tensor.cast(DType::f64).to_vector<double>();
       EXPECT_GT(apart(biases, std::vector<double>(biases.size(), 0)), 0.05) << name;
     }
@@ -160,7 +160,7 @@ TEST(Released, GeneratorsHaveTheSizesOfTextOrThoseAsked) {
             (std::vector<Shape>{{4 * kDim}, {kDim}}));
 }
 
-// SKY's code fills every batch up to the longest sequence, so that segments have the same width in each.
+// SKY's code pads every batch to the longest sequence, so that segments have the same width in each batch.
 TEST(Released, NystromformersSegmentsAreThoseOfTheLongestSequence) {
   const Settings small = {{"features", 4}, {"as", "skyformer"}};
   Settings of_longest = small;
@@ -203,7 +203,8 @@ TEST(Released, LinearEluCountsPaddedKeys) {
   EXPECT_GT(apart(output(*released, 1, keys), output(*paper, 1, keys)), 1e-3);
 }
 
-/// The blocks of keys that each block of queries weighs, in head 0 and in head 1, of a sequence of so many tokens.
+/// The blocks of keys that each block of queries weighs, in head 0 and in head 1, for a sequence of the given number of
+/// tokens.
 std::vector<std::vector<std::set<int64_t>>> blocks_seen(int64_t length) {
   constexpr int64_t kBlock = 64;
   const int64_t blocks = length / kBlock;
@@ -230,8 +231,8 @@ std::vector<std::vector<std::set<int64_t>>> blocks_seen(int64_t length) {
   return seen;
 }
 
-// Random blocks as the plans of Hugging Face have them: among the first 1024 tokens where a sequence has 4096, among
-// the blocks 1 to 9 where it has 2048.
+// Random blocks as in the plans of Hugging Face: among the first 1024 tokens if a sequence has 4096, among blocks 1 to
+// 9 if it has 2048.
 TEST(Released, BigBirdOfSkyformersCodeHasThePlansOfHuggingFace) {
   for (const auto& [length, last] : {std::pair<int64_t, int64_t>{4096, 15}, {2048, 9}}) {
     const auto seen = blocks_seen(length);
@@ -266,7 +267,7 @@ TEST(Released, LinformerOfSkyformersCodeLearnsNothing) {
   EXPECT_EQ(linformer->state().at("E").shape(), Shape({2, 4, 12}));
 }
 
-// SKY's code, that of Hugging Face, has no biases there, whatever its other mechanisms have.
+// SKY's code, which is Hugging Face's, has no biases there, whatever its other mechanisms have.
 TEST(Released, ReformerOfSkyformersCodeProjectsWithoutBiases) {
   for (const char* as : {"paper", "released", "skyformer"}) {
     Generator init(1);

@@ -1,5 +1,5 @@
 // Rotary positions: each pair of numbers is a complex number that is multiplied by e^(i t w), and what attention then
-// sees depends on differences of positions alone.
+// sees depends only on differences of positions.
 #include "layers/rotary.h"
 
 #include <gtest/gtest.h>
@@ -73,7 +73,7 @@ EncoderOptions options(EncoderOptions::Positions positions, const std::string& a
   return options;
 }
 
-/// Scores for tokens 1 to 5, in that order or another, behind so many tokens of padding.
+/// Scores for tokens 1 to 5, in that order or another, after the given number of padding tokens.
 std::vector<double> scores(const EncoderOptions& options, std::vector<int64_t> tokens, size_t padding) {
   Generator init(3);
   SequenceClassifier model(options, init);

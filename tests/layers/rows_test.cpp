@@ -1,4 +1,4 @@
-// Rows of frequencies, and the matrices that the Nystrom methods invert, beside the Monte-Carlo tests of
+// Rows of frequencies, and the matrices that the Nystrom methods invert, in addition to the Monte-Carlo tests of
 // tests/layers/spectral/kernels_test.cpp.
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST(Spectral, FrequenciesOfEachMatrixHaveTheMomentsOfTheNormal) {
       const Tensor w = made.frequencies(context).values.value().cast(DType::f64);
       EXPECT_NEAR(mean(square(w)).item(), 1, 0.05) << static_cast<int>(matrix) << " " << dim;
       if (dim == 3) continue;
-      // 3 for a normal; entries of one size alone would give 1, and rows that were hardly turned 66.
+      // 3 for a normal; entries of a single size would give 1, and rows that were hardly rotated 66.
       const double fourth = mean(square(square(w))).item();
       EXPECT_GT(fourth, 2.5) << static_cast<int>(matrix);
       EXPECT_LT(fourth, matrix == Matrix::givens ? 8 : 3.5) << static_cast<int>(matrix);
@@ -88,7 +88,7 @@ TEST(Nystrom, SixIterationsDampSmallEigenvalues) {
   }
 }
 
-// SKY §4.5: with every row of (Q; K) among the landmarks the approximate matrix of softmax is the matrix itself, in
+// SKY §4.5: with every row of (Q; K) among the landmarks, the approximate matrix of softmax is the matrix itself, in
 // each example and head and where keys are masked.
 TEST(Nystrom, SkyformersSoftmaxIsSoftmaxWithAllLandmarks) {
   Generator generator(5);

@@ -1,4 +1,4 @@
-// Recorded training steps: the bytes of steps that run op by op, whatever lies between them.
+// Recorded training steps give the same bytes as steps that run op by op, whatever comes between them.
 #include "engine/step_graph.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ class Training {
     return Mode::op_by_op;
   }
 
-  /// All that a checkpoint would hold.
+  /// Everything that a checkpoint would contain.
   Bytes state() {
     Bytes all = {sum_.to_vector<double>(), {static_cast<double>(noise_.offset())}};
     for (const auto& [name, tensor] : model_.state()) all.push_back(tensor.to_vector<double>());
@@ -105,7 +105,7 @@ class Training {
   StepGraph graph_;
 };
 
-/// What the steps of a training were, while tensors come and go between them.
+/// The modes of a training's steps, while tensors come and go between them.
 std::vector<Mode> train(Training& training, int64_t steps, bool graph) {
   std::vector<Mode> ran;
   std::vector<Tensor> between;
@@ -140,7 +140,7 @@ TEST_P(EveryMechanismRecordedOnACard, TrainsToTheSameBytes) {
   for (const char* always :
        {"softmax", "linear-elu", "performer", "gmm-rks", "gmm-prf", "gaussian", "skyformer", "nystromformer"}) {
     if (name == always) {
-      EXPECT_EQ(replayed, 3) << recorded.graph().objection();  // after positions were brought to the card
+      EXPECT_EQ(replayed, 3) << recorded.graph().objection();  // after positions were copied to the card
     }
   }
 }
@@ -227,7 +227,7 @@ TEST(StepGraphOnACard, StepsThatNeedTheHostAreNotRecorded) {
             "draws random numbers of another stream");
   EXPECT_EQ(objection_to([&] { norm.forward(rows, true); }), "counts the batches of batch_norm");
 
-  // One that turns out to need it while it is recorded is an error, and the next one is observed again.
+  // A step that turns out to need it while being recorded is an error, and the next one is observed again.
   StepGraph graph(Device::cuda(), noise);
   bool reads = false;
   const auto step = [&] {
@@ -253,7 +253,7 @@ TEST(StepGraphOnACard, TablesOfProductsArePartOfTheRecord) {
   BOCHNER_NEEDS_CARD();
   Generator noise(1);
   StepGraph graph(Device::cuda(), noise);
-  // Matrices at uneven distances: more than a few runs, whose addresses are brought to the device.
+  // Matrices at uneven distances: more than a few runs, whose addresses are copied to the device.
   const Tensor a = Tensor::zeros({3, 5, 4, 2, 6}, DType::f32, Device::cuda());
   const Tensor b = normal({3, 5, 4, 6, 2}, noise).to(Device::cuda());
   const Tensor c = Tensor::zeros({3, 5, 4, 2, 2}, DType::f32, Device::cuda());

@@ -1,5 +1,5 @@
-// The smallest experiment there is, for the tests of everything around one: walks down a quadratic bowl by noisy
-// gradients with momentum. Its state is a vector, a momentum and a generator.
+// The smallest experiment there is, for the tests of everything around an experiment: walks down a quadratic bowl by
+// noisy gradients with momentum. Its state is a vector, a momentum and a generator.
 #include <unistd.h>
 
 #include <chrono>

@@ -35,7 +35,7 @@ BertOptions adapted_bert() {
   return options;
 }
 
-/// Of some ids, without dropout.
+/// For some ids, without dropout.
 Tensor scores_of(const Bert& bert) {
   Generator draws(5);
   const Tensor ids = integers({3, 7}, 1, 11, draws);
@@ -66,7 +66,7 @@ TEST(Adapters, BothProductsOfABottleneckBeginSmall) {
   BottleneckAdapter adapter({}, 64, {.size = 32, .deviation = 0.01}, init);
   for (const char* name : {"down.weight", "up.weight"}) {
     const double mean_square = mean(square(Variable(adapter.state().at(name)))).item();
-    EXPECT_NEAR(std::sqrt(mean_square), 0.01, 0.001) << name;  // of 2,048 numbers: 1.6 % off
+    EXPECT_NEAR(std::sqrt(mean_square), 0.01, 0.001) << name;  // for 2,048 numbers: 1.6 % off
   }
 }
 
@@ -143,7 +143,7 @@ TEST(Adapters, AnUpdateOfAFrozenWeightCostsNoProductWithIt) {
     return work::stop().flops;
   };
   const double product = 2.0 * 50 * 64 * 192;
-  EXPECT_EQ(operations(), product);  // dx alone
+  EXPECT_EQ(operations(), product);  // only dx
   linear.add_low_rank("update", 0, 64, {.rank = 2, .alpha = 8}, init);
   EXPECT_LT(operations(), 1.2 * product);
 }
@@ -194,7 +194,7 @@ TEST(Adapters, SnnkAdaptersLeaveTheModelAsItIsAtFirst) {
 }
 
 TEST(Adapters, CountsAreThoseOfThePapers) {
-  // One block of BERT-base, taken twelve times.
+  // One block of BERT-base, counted twelve times.
   BertOptions options{.vocabulary = 4, .length = 4, .layers = 1, .classes = 2};
   Generator init(1);
   Bert snnk({}, options, init);

@@ -1,5 +1,5 @@
-// What BERT and ViT do beside what transformers does: other attentions in some blocks, training, bf16, refusals.
-// Their numbers are tested in hugging_face_test.cpp.
+// What BERT and ViT do beyond what transformers does: other attentions in some blocks, training, bf16, refusals. Their
+// numbers are tested in hugging_face_test.cpp.
 #include "layers/models/bert.h"
 
 #include <gtest/gtest.h>
@@ -100,7 +100,7 @@ TEST(Bert, ReadsNothingOfPaddedTokens) {
   }
 }
 
-/// The loss after each of so many steps down the gradient.
+/// The loss after each of the given number of steps down the gradient.
 template <class Loss>
 std::vector<double> descend(Module& model, const Loss& loss, int steps, double rate) {
   std::vector<double> losses;
@@ -248,7 +248,7 @@ TEST(Bert, AnotherAttentionIsReadAgainByThisLibraryAlone) {
   EXPECT_EQ(same.attention.mechanism.text("features"), "6");
   EXPECT_THROW(set_attention(same, folder / "mine", "softmax"), Error);
   EXPECT_THROW(set_attention(same, folder / "mine", "gmm-prf", "1"), Error);
-  // With softmax the folder is one for transformers.
+  // With softmax, the folder is one for transformers.
   Bert plain({}, {.vocabulary = 7, .length = 5, .layers = 1, .dim = 4, .hidden = 4, .attention = {.heads = 2}}, init);
   save_pretrained(plain, folder / "plain", {}, Reader::own);
   EXPECT_NE(test::contents(folder / "plain/config.json").find("\"bert\""), std::string::npos);

@@ -22,7 +22,8 @@ void expect_close(const Tensor& actual, const Tensor& expected, size_t which) {
   for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5 * largest) << which << ", element " << i;
 }
 
-// Wide networks on the CPU keep their hidden units, and go another way than the fused op: one product after the other.
+// Wide networks on the CPU keep their hidden units, and compute one product after another instead of using the fused
+// op.
 TEST(FeedForward, ComputesWhatTheFusedOpDoesWhereItKeepsHiddenUnits) {
   constexpr int64_t kDim = 260;
   constexpr int64_t kHidden = 24;

@@ -68,7 +68,7 @@ TEST(Encoder, TokensMayBeSumsOfEntries) {
   SequenceClassifier plain(options, init);
   options.codes = codes;
   SequenceClassifier coded(options, again);
-  // The same model where each row of the plain table is that sum.
+  // The same model, where each row of the plain table is that sum.
   auto state = coded.state();
   const Tensor entries = state.at("tokens.weight");
   ASSERT_EQ(entries.shape(), (Shape{2, 6}));
@@ -97,7 +97,7 @@ TEST(Encoder, ReadsTheFirstTokenWithoutOneInFront) {
   const auto of = [&](std::vector<int64_t> ids) {
     return model.forward(Tensor::from(ids, {1, 3}), {}, context).value().to_vector<double>();
   };
-  EXPECT_EQ(of({1, 2, 3}), of({1, 4, 4}));  // without layers nothing flows between places
+  EXPECT_EQ(of({1, 2, 3}), of({1, 4, 4}));  // without layers, nothing flows between positions
   EXPECT_NE(of({1, 2, 3}), of({2, 2, 3}));
 }
 
@@ -149,8 +149,8 @@ void expect_equal(const Tensor& a, const Tensor& b) {
   for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-10) << i;
 }
 
-/// conv(V), a tap at a time, for V (batch, length, dim) and taps (1, rows, width, dim): of images whose rows have
-/// `columns` pixels, or of a sequence where there are 0.
+/// conv(V), one tap at a time, for V (batch, length, dim) and taps (1, rows, width, dim): for images whose rows have
+/// `columns` pixels, or for a sequence if that is 0.
 Variable convolved(const Variable& V, const Variable& taps, int64_t columns) {
   const int64_t length = V.size(1), rows = taps.size(1), width = taps.size(2);
   const int64_t across = columns == 0 ? length : columns;
@@ -309,7 +309,7 @@ TEST(Encoder, RecomputingBlocksChangesNeitherTheLossNorTheGradients) {
   }
 }
 
-// Names are those that checkpoints had before trunk and head were apart.
+// Names are those that checkpoints had before trunk and head were separated.
 TEST(Encoder, TrunkAndHeadKeepTheNamesOfTheWholeModel) {
   EncoderOptions options{.vocabulary = 9, .length = 6, .classes = 3, .layers = 1, .dim = 8, .hidden = 4};
   options.classifier = 5;
@@ -352,7 +352,7 @@ TEST(Encoder, ATrunkOfItsOwnIsThatOfTheWholeModel) {
     options.attention.mechanism = "softmax";
     Generator init(1), other(2), noise(3);
     SequenceClassifier whole(options, init);
-    /// Another model around a trunk, under a name.
+    /// Another model around a trunk, under a given name.
     class Tower final : public Module {
      public:
       Tower(const EncoderOptions& of, Generator& g)

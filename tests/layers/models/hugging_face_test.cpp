@@ -29,7 +29,7 @@ constexpr double kTolerance = 1e-9;
 
 std::vector<double> values_of(const Tensor& x) { return x.to_vector<double>(); }
 
-/// What a model gave, and the loss of tests/golden/bert.py.
+/// The outputs of a model, and the loss of tests/golden/bert.py.
 struct Outputs {
   std::map<std::string, Variable> named;
   std::vector<Variable> states;
@@ -38,7 +38,7 @@ struct Outputs {
 
 Variable sum_of_squares(const Variable& x, const Variable& pooled) { return sum(square(x)) + sum(pooled); }
 
-/// Cross-entropy over the places whose label is not -100.
+/// Cross-entropy over the positions whose label is not -100.
 Variable cross_entropy_of_marked(const Variable& scores, const json& labels) {
   const auto values = labels.get<std::vector<int64_t>>();
   return cross_entropy(reshape(scores, {-1, scores.size(-1)}),
@@ -129,7 +129,7 @@ void check(const std::string& architecture, Options (*read_options)(const std::f
     EXPECT_NEAR(sum(g * Variable(wave(9, g.shape()))).item(), expected[0], kTolerance * std::max(1.0, norm)) << name;
     EXPECT_NEAR(norm, expected[1], kTolerance * std::max(1.0, norm)) << name;
   }
-  // And back: the same tensors under the same names, and a config.json that says the same.
+  // And back: the same tensors under the same names, and a config.json with the same contents.
   save_pretrained(ours, folder / "mine");
   const TensorMap written = read_safetensors(folder / "mine/model.safetensors").tensors;
   ASSERT_EQ(written.size(), model.at("shapes").size());
@@ -166,14 +166,14 @@ class PretrainedVit : public testing::TestWithParam<const char*> {};
 TEST_P(PretrainedVit, EqualsTransformers) { check<Vit>(GetParam(), &read_vit_options); }
 INSTANTIATE_TEST_SUITE_P(Architectures, PretrainedVit, testing::Values("ViTModel", "ViTForImageClassification"));
 
-/// The folder of a BERT, to be spoilt.
+/// The folder of a BERT, to be damaged.
 struct Folder {
   explicit Folder(const std::string& architecture = "BertModel")
       : config(golden_model(architecture).at("config")), tensors(tensors_of(golden_model(architecture))) {
     write();
   }
   void write() const { write_model(folder.path(), config, tensors); }
-  /// The message of the Error on reading options and weights; empty where there is none.
+  /// The message of the Error on reading options and weights; empty if there is none.
   std::string refusal() const {
     write();
     try {
@@ -285,7 +285,7 @@ TEST(HuggingFace, OtherFilesAreRefusedByName) {
   EXPECT_NE(one.refusal().find("model.safetensors: holds no tensor encoder."), std::string::npos) << one.refusal();
   one.tensors.clear();
   for (const auto& [name, tensor] : tensors_of(golden_model("BertModel"))) one.tensors["bert." + name] = tensor;
-  one.tensors.erase("bert.encoder.layer.1.output.dense.bias");  // under the prefix that the others have
+  one.tensors.erase("bert.encoder.layer.1.output.dense.bias");  // with the prefix that the others have
   EXPECT_NE(one.refusal().find("holds no tensor bert.encoder.layer.1.output.dense.bias"), std::string::npos);
   one.tensors = tensors_of(golden_model("BertModel"));
   one.tensors["pooler.dense.bias"] = Tensor::zeros({12}, DType::i64);

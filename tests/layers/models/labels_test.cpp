@@ -50,7 +50,7 @@ class Labels : public ::testing::Test {
     Bert bert({}, options, init);
     const LoadedTensors loaded = load_pretrained(bert, folder_.path());
     Values bias = bert.state().at("classifier.bias").to_vector<float>();
-    for (size_t i = 0; i < bias.size(); ++i) {  // a row of the weights goes where its bias goes
+    for (size_t i = 0; i < bias.size(); ++i) {  // a row of the weights is placed like its bias
       EXPECT_EQ(bert.state().at("classifier.weight").select(0, static_cast<int64_t>(i)).to_vector<float>(),
                 weight_.select(0, static_cast<int64_t>(bias[i])).to_vector<float>());
     }
@@ -91,7 +91,7 @@ TEST_F(Labels, RowsStayWhereEitherSideHasOnlyNumbers) {
   EXPECT_EQ(read({"bad", "so-so", "good"}, {}), (Values{0, 1, 2}));
 }
 
-// PEFT reads an adapter beside the base, whose config.json names the rows.
+// PEFT reads an adapter together with its base, whose config.json names the rows.
 TEST_F(Labels, AnAdapterHasTheRowsOfItsBase) {
   name({{"0", "contradiction"}, {"1", "entailment"}, {"2", "neutral"}});
   const auto made = [&](const Names& ours, const Peft& peft) {
@@ -132,7 +132,7 @@ TEST_F(Labels, AnAdapterHasTheRowsOfItsBase) {
   }
 }
 
-// A new classifier, too: the names in config.json are those of the rows that an adapter gives it.
+// Also for a new classifier, the names in config.json are those of the rows that an adapter gives it.
 TEST_F(Labels, AnAdapterOfABaseWithoutClassifierHasItsOrder) {
   TensorMap tensors = read_safetensors(folder_ / "model.safetensors").tensors;
   std::erase_if(tensors, [](const auto& each) { return each.first.starts_with("classifier."); });
@@ -151,7 +151,7 @@ TEST_F(Labels, WhatTheScoresMeanComesAlong) {
     save_pretrained(bert, folder_ / problem);
     EXPECT_EQ(json::parse(test::contents(folder_ / problem / "config.json"))["problem_type"], problem);
   }
-  for (const std::string problem : {"", "multi_label_classification"}) {  // one class is no regression by itself
+  for (const std::string problem : {"", "multi_label_classification"}) {  // one class alone does not mean regression
     BertOptions options = read_bert_options(folder_.path());
     options.classes = 1;
     options.labels = {"toxic"};

@@ -33,7 +33,7 @@ TEST(Mlp, SnnkWeightsStartAsPsiOrSpread) {
   EXPECT_LE(amax(abs(spread)).item(), bound);
   EXPECT_GT(amax(spread).item(), 0.9 * bound);
   EXPECT_LT(amin(spread).item(), -0.9 * bound);
-  // 640 numbers of U(+-bound): variance bound^2 / 3, its deviation 0.9 / sqrt(640) of that
+  // 640 numbers from U(+-bound): variance bound^2 / 3, with a deviation of 0.9 / sqrt(640) of that
   EXPECT_NEAR(mean(square(spread)).item() / (bound * bound / 3), 1, 0.18);
   EXPECT_EQ(amax(abs(spread - snnk_weight(options_of(SnnkStart::spread), 1))).item(), 0);
 }

@@ -23,7 +23,7 @@ EncoderOptions small_pairs(EncoderOptions::Pair pair, int64_t hidden = 6) {
   return options;
 }
 
-/// W x + b, by hand.
+/// W x + b, computed by hand.
 std::vector<double> applied(const std::map<std::string, Tensor>& state, const std::string& layer,
                             const std::vector<double>& x, bool rectify) {
   const Tensor& weight = state.at("classifier." + layer + ".weight");
@@ -45,7 +45,7 @@ std::vector<double> joined(std::initializer_list<std::vector<double>> parts) {
 
 class PairHeads : public testing::TestWithParam<EncoderOptions::Pair> {};
 
-/// The trunk alone on each sequence, then the head as its paper writes it.
+/// The trunk by itself on each sequence, then the head as its paper writes it.
 TEST_P(PairHeads, ReadBothSequencesThroughOneTrunk) {
   const EncoderOptions options = small_pairs(GetParam());
   Generator init(1);
@@ -54,7 +54,7 @@ TEST_P(PairHeads, ReadBothSequencesThroughOneTrunk) {
   for (const auto& [name, tensor] : model.state()) state[name] = tensor;
   Generator noise(3);
   for (auto& [name, tensor] : state) tensor.copy_(normal(tensor.shape(), noise, 0, 0.5));
-  // The same weights in a trunk of its own; names of the trunk stand alone.
+  // The same weights in a separate trunk, whose names have no prefix.
   struct Trunk : Module {
     Trunk(const EncoderOptions& o, Generator& g) : encoder(sub(""), o, g) {}
     Encoder encoder;
@@ -128,7 +128,7 @@ TEST(PairClassifier, TheTrunkAloneNeedsNoClasses) {
   options.classes = 0;
   Generator init(1), noise(2);
   EXPECT_EQ(test::message_of([&] { PairClassifier model(options, init); }), "classifier: 0 classes; at least 1");
-  // No mask says what a mask of nothing but real tokens says, also where sequences are shorter than `length`.
+  // No mask means the same as a mask of only real tokens, also if sequences are shorter than `length`.
   for (const auto pooling : {EncoderOptions::Pooling::mean, EncoderOptions::Pooling::mean_padded}) {
     options.pooling = pooling;
     const Encoder trunk({}, options, init);

@@ -1,4 +1,4 @@
-// Folders of adapters of a ViT: each type gives again what it was saved with, under the names of transformers 5 or
+// Folders of adapters of a ViT: each type reproduces what it was saved with, under the names of transformers 5 or
 // older.
 #include <gtest/gtest.h>
 
@@ -91,7 +91,7 @@ const std::vector<std::pair<std::string, std::string>> kOlderNames = {{"vit.laye
                                                                       {"mlp.fc1", "intermediate.dense"},
                                                                       {"mlp.fc2", "output.dense"}};
 
-// transformers 5 has other names for the modules of a ViT than its files and older versions. Either opens.
+// transformers 5 names the modules of a ViT differently from its files and older versions. Either opens.
 TEST(PeftOfVit, TakesLoraUnderTheNamesOfBothVersionsOfTransformers) {
   const TemporaryFolder folder;
   const auto made = [&](const Peft& peft, uint64_t seed) {

@@ -1,5 +1,5 @@
-// Folders of adapters: those of PEFT open here with its outputs (tests/golden/lora.py), ours are named and shaped like
-// them, each type gives again what it was saved with, and what does not fit is refused.
+// Folders of adapters: those of PEFT open here with its outputs (tests/golden/lora.py), ours have the same names and
+// shapes, each type reproduces what it was saved with, and what does not fit is refused.
 #include "layers/models/peft.h"
 
 #include <gtest/gtest.h>
@@ -210,7 +210,7 @@ TEST(Peft, OptionsOfSnnkLayersThatTheFolderDoesNotKeepAreRefused) {
   }
 }
 
-// An adapter_config.json of a few bytes must not make the program take all memory there is.
+// An adapter_config.json of a few bytes must not make the program use up all memory.
 TEST(Peft, SizesThatTheTensorsDoNotHaveAreRefusedBeforeAModelGetsThem) {
   const Golden golden("classifier");
   const std::vector<std::pair<Peft, std::string>> types = {

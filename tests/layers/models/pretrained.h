@@ -42,7 +42,7 @@ inline void write_model(const std::filesystem::path& folder, const nlohmann::jso
   write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
 }
 
-/// An input of the model in f64 or i64; undefined where it has none of that name.
+/// An input of the model in f64 or i64; undefined if it has none with that name.
 inline Tensor input_of(const nlohmann::json& model, const std::string& name) {
   const nlohmann::json& inputs = model.at("inputs");
   if (!inputs.contains(name)) return {};

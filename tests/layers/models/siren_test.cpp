@@ -61,7 +61,7 @@ TEST(Siren, DerivativesAreThoseOfItsValues) {
             << layer;
         laplacian += (moved(kStep) + moved(-kStep) - 2 * moved(0)) / (kStep * kStep);
       }
-      if (layer != "relu") {  // whose kinks the differences may straddle
+      if (layer != "relu") {  // the differences may straddle its kinks
         EXPECT_NEAR(found.laplacian.to_vector<double>()[static_cast<size_t>(row)], laplacian, 1e-3) << layer;
       }
     }
@@ -102,7 +102,7 @@ TEST(Siren, TheLastLayerIsDrawnAsTheOthers) {
   EXPECT_GT(largest, 0.5 * std::sqrt(6.0 / 64) / options.omega);
 }
 
-/// The deviation of fields over points, a root mean square over draws.
+/// The deviation of fields over points, as a root mean square over draws.
 double deviation_of(const SirenOptions& options) {
   Generator init(5);
   Generator points(6);

@@ -67,7 +67,7 @@ TEST(Snnk, SavesItsFeatures) {
       EXPECT_EQ(largest_entry(a.features().weights(W, {}) - b.features().weights(W, {})), 0) << name;
       continue;
     }
-    EXPECT_THROW(b.features().weights(W, {}), Error) << name;  // Psi is that of the constructor's draw
+    EXPECT_THROW(b.features().weights(W, {}), Error) << name;  // Psi belongs to the constructor's draw
     EXPECT_NO_THROW(a.features().weights(W, {})) << name;
   }
 }
@@ -79,7 +79,7 @@ TEST(Snnk, RefusesWeightsThatOverflow) {
   EXPECT_NO_THROW(make_features({}, 3, {.activation = "cos", .A = -1}, weights, g));
 }
 
-// Layers of the same draws and weights, but for one option.
+// Layers with the same draws and weights, except for one option.
 TEST(Snnk, EachOptionChangesTheFeaturesThatReadIt) {
   const Tensor x = drawn({2, 4}, 5, 0.3);
   const auto output = [&](const SnnkOptions& options) {
@@ -112,7 +112,7 @@ class BundleOf : public testing::TestWithParam<std::string> {};
 TEST_P(BundleOf, RunsCollapseExactly) {
   Generator g(5);
   SnnkOptions options{.activation = GetParam(), .features = 16, .scale_inputs = true};
-  options.eta = 3;  // the frequencies of sinc reach pi, and exp(pi^2 |x|^2 / 2) would leave f32
+  options.eta = 3;  // the frequencies of sinc reach pi, and exp(pi^2 |x|^2 / 2) would exceed f32
   const Linear before({}, 10, 20, g);
   const Snnk first({}, 20, 24, options, g);
   const Linear middle({}, 24, 12, g);
@@ -172,13 +172,13 @@ TEST(Bundle, OfANetworkEstimatesItAndItsErrorGrowsWithDepth) {
     };
     const double few = error(64);
     const double many = error(2048);
-    EXPECT_LT(many, few / 4);  // 32 times the features
+    EXPECT_LT(many, few / 4);  // 32 times as many features
     EXPECT_GT(many, previous);
     previous = many;
   }
 }
 
-// The map of a later layer has the features before it as inputs.
+// The inputs of a later layer's map are the features before it.
 TEST(Bundle, OfANetworkScalesByTheInputsOfEachLayer) {
   Generator g(41);
   const Linear first({}, 6, 5, g);
@@ -248,7 +248,7 @@ TEST(Ridge, EqualsTheOptimumOfGradientDescent) {
   }
 }
 
-/// A run of several layers, with more rows than are taken at once: the gradient of the sum of squares is 0 there.
+/// A run of several layers, with more rows than are processed at once: the gradient of the sum of squares is 0 there.
 TEST(Ridge, TrainsABundledNetworkToItsOptimum) {
   Generator g(31);
   const SnnkOptions options{.activation = "cos", .features = 8, .scale_inputs = true};
@@ -301,7 +301,7 @@ TEST(Blocks, AdapterBeginsAsTheIdentity) {
     Tape tape;
     tape.backward(sum(square(adapter.forward(x))));
   }
-  EXPECT_GT(largest_entry(adapter.parameters().front()->grad), 0);  // of the gate, which is what moves first
+  EXPECT_GT(largest_entry(adapter.parameters().front()->grad), 0);  // that of the gate, which is what moves first
   SnnkAdapter down({}, 12, {.snnk = {.features = 4}, .down = 3}, g);
   EXPECT_EQ(down.parameter_count(), 3 * 4 + 3 * 12 + 12);
   EXPECT_EQ(largest_entry(down.forward(x).value() - x), 0);
@@ -329,16 +329,16 @@ TEST(Blocks, PoolerAndFeedForwardAreBundledAway) {
 TEST(Blocks, CostWhatThePaperPrintsForBert) {
   constexpr int64_t kDim = 768;
   Generator g(21);
-  // Table 6: billions of multiplications of 64 sequences of 128 tokens fall with each of six layers replaced, from 716
-  // to 601 in training and to 484 once bundled (J.4, 8 features).
+  // Table 6: the billions of multiplications for 64 sequences of 128 tokens fall with each of six layers replaced, from
+  // 716 to 601 in training and to 484 once bundled (J.4, 8 features).
   const Linear in({}, kDim, 4 * kDim, g);
   const Linear out({}, 4 * kDim, kDim, g);
   const SnnkFeedForward feed({}, in, out, {.features = 8}, g);
-  const double rows = 64 * 128 / 2.0 * 1e-9;  // an addition beside each multiplication
+  const double rows = 64 * 128 / 2.0 * 1e-9;  // one addition with each multiplication
   const auto plain = static_cast<double>(2 * (in.weight.value.size() + out.weight.value.size()));
   EXPECT_NEAR((plain - static_cast<double>(feed.flops())) * rows, (716 - 601) / 6.0, 0.2);
   EXPECT_NEAR((plain - static_cast<double>(feed.bundle().flops())) * rows, (716 - 484) / 6.0, 0.2);
-  // Section 4.3.1: pooler and classifier of two classes are 18.92 megabit, 0.02 when bundled; here with 256 features.
+  // Section 4.3.1: pooler and classifier for two classes are 18.92 megabit, 0.02 when bundled; here with 256 features.
   const Linear pooler({}, kDim, kDim, g);
   const Linear classifier({}, kDim, 2, g);
   const SnnkPooler block({}, pooler, classifier, {.activation = "cos", .features = 256}, g);

@@ -1,5 +1,5 @@
-// Feature maps against what they stand for: Monte-Carlo within 4 deviations, closed forms, gradients. Universal random
-// features have a file of their own.
+// Feature maps compared with what they stand for: Monte-Carlo within 4 deviations, closed forms, gradients. Universal
+// random features have their own file.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -140,7 +140,7 @@ TEST(ReleasedFeatures, AreExponentials) {
         },
         x, w, 0);
     EXPECT_NEAR(e.mean, a * a * std::exp(a * a * dot(x, w)), 4 * e.error);
-    EXPECT_GT(std::abs(e.mean - std::sin(dot(x, w))), 20 * e.error);  // no sine
+    EXPECT_GT(std::abs(e.mean - std::sin(dot(x, w))), 20 * e.error);  // not a sine
   }
 }
 
@@ -199,7 +199,7 @@ TEST_P(EverySnnkFeature, TakesAnAffineMapIn) {
     const Tensor expected = map->forward(matmul(x, W.transpose(0, 1)) + b).value();
     const double size = std::max(1.0, amax(abs(expected)).item());
     EXPECT_LT(amax(abs(composed->forward(x).value() - expected)).item(), 1e-10 * size) << GetParam();
-    // once more, in front of a composed one
+    // once more, in front of a composed layer
     const Tensor V = values({inputs, 2}, 9);
     const Tensor z = values({5, 2}, 10);
     const auto twice = composed->after({}, V, {});

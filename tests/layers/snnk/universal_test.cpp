@@ -1,5 +1,5 @@
-// Fourier measures and universal random features against what they stand for: Monte-Carlo within 4 deviations, closed
-// forms.
+// Fourier measures and universal random features compared with what they stand for: Monte-Carlo within 4 deviations,
+// closed forms.
 #include "layers/snnk/universal.h"
 
 #include <gtest/gtest.h>
@@ -138,7 +138,7 @@ TEST(UniversalFeatures, OptimalAMinimisesTheVariance) {
     return UniversalFeatures({}, kDim, {.measure = FourierMeasure::sine(), .A = A}, generator)
         .variance(dot(x, x), dot(w, w), dot(x, w), 0);
   };
-  EXPECT_LT(variance(best), 0.5 * variance(0));  // worth it where |w|^2 = d
+  EXPECT_LT(variance(best), 0.5 * variance(0));  // worth it if |w|^2 = d
 }
 
 TEST(UniversalFeatures, TheEtaOfItsCommentHasTheLeastVariance) {
@@ -146,10 +146,10 @@ TEST(UniversalFeatures, TheEtaOfItsCommentHasTheLeastVariance) {
   const Tensor x = vector_of(kDim, 0.7, 5);
   const Tensor w = vector_of(kDim, 2.0, 6);
   for (const double A : {0.0, -0.2}) {
-    const auto log_moment = [&](double eta) {  // what of E |product|^2 depends on eta
+    const auto log_moment = [&](double eta) {  // the part of E |product|^2 that depends on eta
       return dot(x, x) / (eta * eta) + eta * eta * dot(w, w) / (1 - 8 * A);
     };
-    const double best = std::sqrt(0.7 * std::sqrt(1 - 8 * A) / 2.0);  // of the sine, 2 pi xi = 1
+    const double best = std::sqrt(0.7 * std::sqrt(1 - 8 * A) / 2.0);  // for the sine, 2 pi xi = 1
     EXPECT_LT(log_moment(best), log_moment(best * 1.05));
     EXPECT_LT(log_moment(best), log_moment(best * 0.95));
     const auto variance = [&](double eta) {
@@ -170,7 +170,7 @@ TEST(FourierMeasure, ABlockSharesItsFrequency) {
     EXPECT_EQ(drawn[j].frequency == drawn[j - 1].frequency, j % 4 != 0) << j;
     EXPECT_EQ(drawn[j].weight == drawn[j - 1].weight, j % 4 != 0) << j;
   }
-  // Atoms are shared out evenly, weighed so that their sum is the measure's own.
+  // Atoms are distributed evenly, weighted so that their sum is the measure's own.
   const auto two = FourierMeasure::atoms("two", {{0.1, {1, 0}}, {0.3, {0, 2}}}).draw(5, 1, generator);
   std::complex<double> first;
   std::complex<double> second;
@@ -197,7 +197,7 @@ TEST(UniversalFeatures, AreBoundedForNegativeAOnly) {
   const double psi_bound = unit * std::exp(s * s / (4 * -A) - 0.5);  // max of A r^2 + s r - 1/2
   EXPECT_LE(amax(abs(map.forward(x).value())).item(), phi_bound * 1.0001);
   EXPECT_LE(amax(abs(map.weights(w, {}))).item(), psi_bound * 1.0001);
-  // With A = 0 the same draws go beyond what no draw can at A = -1: exp(3 / 4) (1 + 4)^(d / 4)
+  // With A = 0 the same draws exceed what no draw can exceed at A = -1: exp(3 / 4) (1 + 4)^(d / 4)
   const auto largest = [&](double a) {
     Generator same(9);
     const UniversalFeatures one({}, kDim, {.measure = FourierMeasure::cosine(), .features = kFeatures, .A = a}, same);

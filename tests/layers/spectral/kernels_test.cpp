@@ -1,5 +1,5 @@
 // Bochner's theorem by Monte Carlo: what each distribution of frequencies times each feature map estimates, and with
-// what error, against the closed forms of the papers. Bounds are four standard errors of the estimates.
+// what error, compared with the closed forms of the papers. Bounds are four standard errors of the estimates.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,7 +59,7 @@ FeatureMap map_of(Kind kind, double norm_factor = 0.5) {
   return map;
 }
 
-/// phi(q)_m . phi(k)_m of each of the M rows of Omega (1, M, dim): estimates of the kernel, M of them.
+/// phi(q)_m . phi(k)_m for each of the M rows of Omega (1, M, dim): M estimates of the kernel.
 Values estimates(const FeatureMap& map, const Values& q, const Values& k, const Tensor& Omega) {
   const auto features = [&](const Values& x) {
     const Tensor row = Tensor::from(x, {1, 1, 1, static_cast<int64_t>(x.size())});
@@ -70,7 +70,7 @@ Values estimates(const FeatureMap& map, const Values& q, const Values& k, const 
   return sum(products.reshape({products.size() / count, count}), {0}).to_vector<double>();
 }
 
-/// Means of groups of `size` that follow one another: of rows that depend on each other.
+/// Means of consecutive groups of `size` values: for rows that depend on each other.
 Values grouped(const Values& values, size_t size) {
   Values means;
   for (size_t i = 0; i + size <= values.size(); i += size) {
@@ -81,7 +81,7 @@ Values grouped(const Values& values, size_t size) {
   return means;
 }
 
-/// Means of values that stand `values.size() / parts` apart: of components that share their noise.
+/// Means of values that are `values.size() / parts` apart: for components that share their noise.
 Values interleaved(const Values& values, size_t parts) {
   const size_t count = values.size() / parts;
   Values means(count, 0);
@@ -175,7 +175,7 @@ double mean_over_orthogonal_pairs(double square) {
   return total;
 }
 
-// The direction of PERF Theorem 2; as printed it cannot hold: for y = -x neither estimate has an error, and the
+// The direction of PERF Theorem 2. As printed it cannot hold: for y = -x neither estimate has an error, and the
 // theorem's difference is not 0.
 TEST(Kernels, OrthogonalFrequenciesHaveNoBiasAndLessVariance) {
   const Tensor Omega = orthogonal_omega(OrthogonalOptions::Norms::chi, 4);
@@ -339,9 +339,9 @@ TEST(Kernels, ReleasedMixturesHaveTheErrorsOfTheorem3) {
               scale * scale * (std::exp(2 * variance) - std::exp(variance)));
 }
 
-// KL Eqs. 6 and 12. Rows of H G Pi H B / sqrt P are N(0, I) already, and S replaces their common length by independent
-// ones. As released, S, G and B begin as N(0, 1 / P), so that entries of V have a deviation of P^(-3/2), and where S
-// alone learns, the length of all rows of a block, |G|, differs from block to block.
+// KL Eqs. 6 and 12. Rows of H G Pi H B / sqrt P are already N(0, I), and S replaces their common length by independent
+// ones. As released, S, G and B begin as N(0, 1 / P), so entries of V have a deviation of P^(-3/2), and if only S
+// learns, the length of all rows of a block, |G|, differs from block to block.
 TEST(Kernels, FastFoodEstimatesTheGaussianKernel) {
   constexpr int64_t kBlocks = 20'000;
   const auto matrix = [](const FastFoodOptions& options, int64_t steps = 0) {
@@ -372,7 +372,7 @@ TEST(Kernels, FastFoodEstimatesTheGaussianKernel) {
   expect_mean(of_blocks, std::pow((1 + 2.0 / kDim) / kDim, 2));  // E |G|^4 = P^2 + 2 P, E |S|^4 = 1 + 2 / P
 }
 
-// The shifts of PERF's exponents cancel where eps is 0: attention with them is attention without.
+// The shifts of PERF's exponents cancel if eps is 0: attention with them equals attention without.
 TEST(Kernels, ShiftsOfExponentsChangeNothingWithoutEps) {
   Generator generator(11);
   const Tensor Q = normal({2, 2, 9, kDim}, generator, 0, 1, DType::f64);

@@ -108,11 +108,11 @@ TEST(RegularisedKernel, NoEntryOfAnAttentionMatrixFallsBelowTheTheoremsBound) {
     }
     EXPECT_GE(least, 1 - 2 / std::cbrt(static_cast<double>(dim)));
     EXPECT_GE(least, 1 - std::pow(2 * std::log(C), 2) / static_cast<double>(dim));
-    EXPECT_LT(least, 1 - 0.5 / static_cast<double>(dim));  // the bound is of the right order: q = k is among them
+    EXPECT_LT(least, 1 - 0.5 / static_cast<double>(dim));  // the bound has the right order: q = k is among them
   }
 }
 
-/// E exp(omega z) over N(0, I) and over the sphere of radius sqrt(d), and E exp((omega_1 + omega_2) z) of two
+/// E exp(omega z) over N(0, I) and over the sphere of radius sqrt(d), and E exp((omega_1 + omega_2) z) for two
 /// orthogonal ones, by the square of z. On the sphere |omega_1 + omega_2|^2 = 2 d.
 struct Means {
   double one, pair;
@@ -130,10 +130,10 @@ Means spherical_means(double square, int64_t dim) {
   return {ratio_of_kernels(square / 2, dim) * std::exp(square / 2), ratio_of_kernels(square, dim) * std::exp(square)};
 }
 
-// PERF Theorem 2: m orthogonal rows lessen the mean squared error by (1 - 1 / m) (F^2 - E[X_1 X_2]), of which it says
-// that it is at least (1 - 1 / m) 2 / (d + 2) F^2, for SM and SMREG. At z = x + y = 0 there is no error to lessen, so
-// as printed this cannot hold; the proof compares powers of omega z, and has nothing to say of the 0th. What it gives
-// is F - F(0) in the place of F, which holds everywhere.
+// PERF Theorem 2: m orthogonal rows reduce the mean squared error by (1 - 1 / m) (F^2 - E[X_1 X_2]), which it says is
+// at least (1 - 1 / m) 2 / (d + 2) F^2, for SM and SMREG. At z = x + y = 0 there is no error to reduce, so as printed
+// this cannot hold; the proof compares powers of omega z, and says nothing about the 0th. What it gives is F - F(0) in
+// place of F, which holds everywhere.
 TEST(RegularisedKernel, OrthogonalRowsGainWhatTheProofOfTheorem2Gives) {
   for (const auto& means : {gaussian_means, spherical_means}) {
     for (const int64_t dim : {2, 3, 16, 128}) {
@@ -151,7 +151,7 @@ TEST(RegularisedKernel, OrthogonalRowsGainWhatTheProofOfTheorem2Gives) {
   }
 }
 
-// The rows that are drawn have these means: orthogonal ones those of pairs, independent ones the squares of one.
+// The drawn rows have these means: orthogonal ones those of pairs, independent ones the squares of one.
 TEST(RegularisedKernel, RowsOnTheSphereHaveTheMeansOfTheorem2) {
   constexpr int64_t kDim = 4;
   constexpr int64_t kRows = 40'000;
@@ -254,7 +254,7 @@ TEST(RegularisedKernel, TailsAreWithinTheBoundsOfTheorem3) {
   }
 }
 
-// Also where Hadamard rows are cut to a head's size, and where there is no plane to rotate in.
+// Also if Hadamard rows are cut to a head's size, and if there is no plane to rotate in.
 TEST(RegularisedKernel, RowsOfEveryCouplingHaveTheirLengthAndNoDirection) {
   using Matrix = OrthogonalOptions::Matrix;
   for (const Matrix matrix : {Matrix::haar, Matrix::hadamard, Matrix::givens}) {
