@@ -17,7 +17,7 @@ std::vector<std::string> attention_names() {
 
 namespace {
 
-/// `with --attention=bigbird or longformer`, those that have the option.
+/// `with --attention=bigbird or longformer`: those that have the option.
 std::string condition_of(const std::string& option, const std::string& chosen_by) {
   constexpr size_t kListed = 4;
   std::vector<std::string> names;
@@ -29,7 +29,7 @@ std::string condition_of(const std::string& option, const std::string& chosen_by
   return fmt::format("with --{}={}", chosen_by, fmt::join(names, " or "));
 }
 
-/// Whether a mechanism's other options can take this one out of use.
+/// Whether a mechanism's other options can make this one unused.
 bool may_be_idle(const std::string& option) {
   return std::ranges::any_of(mechanisms(), [&](const MechanismInfo& info) {
     MechanismOptions options = info.defaults();

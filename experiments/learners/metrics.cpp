@@ -27,7 +27,7 @@ bool any_nan(const std::vector<double>& values) {
   return std::any_of(values.begin(), values.end(), [](double value) { return std::isnan(value); });
 }
 
-/// Places in ascending order of the values.
+/// Indices in ascending order of the values.
 std::vector<size_t> order_of(const std::vector<double>& values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -115,7 +115,7 @@ double f1_score(const std::vector<int64_t>& guesses, const std::vector<int64_t>&
 
 double matthews_correlation(const std::vector<int64_t>& guesses, const std::vector<int64_t>& labels) {
   const double s = checked_size("mcc", guesses, labels);
-  std::map<int64_t, std::pair<double, double>> counts;  // of each class: guessed, true
+  std::map<int64_t, std::pair<double, double>> counts;  // per class: guessed, true
   double c = 0;
   for (size_t i = 0; i < labels.size(); ++i) {
     counts[guesses[i]].first += 1;
@@ -136,7 +136,7 @@ double matthews_correlation(const std::vector<int64_t>& guesses, const std::vect
 
 double pearson_correlation(const std::vector<double>& x, const std::vector<double>& y) {
   const double n = checked_size("pearson", x, y);
-  const auto is_constant = [](const std::vector<double>& values) {  // the mean of equal numbers may be another one
+  const auto is_constant = [](const std::vector<double>& values) {  // the mean of equal numbers may differ from them
     return std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); });
   };
   if (is_constant(x) || is_constant(y)) return kNone;

@@ -7,7 +7,7 @@
 namespace bochner::lra {
 namespace {
 
-/// Refuses an impossible model or training before any data are made, and before the first of several runs begins.
+/// Refuses an impossible model or training before any data are made and before the first of several runs begins.
 void require_possible(const Config& config) {
   config.optim.schedule_of(config.run.steps);
   const std::string& attention = config.run.attention;

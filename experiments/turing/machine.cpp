@@ -137,7 +137,7 @@ const std::vector<Example>& examples() {
        "back   0 0 back  R\n"
        "back   1 1 back  R\n"
        "back   _ _ last  L\n"},
-      // Lin and Rado, 1965: six ones in 14 steps. The zeros make room to the left.
+      // Lin and Rado, 1965: six ones in 14 steps. The zeros make space to the left.
       {"busy-beaver", "00000000",
        "A 0 1 B    R\nA _ 1 B    R\nA 1 1 halt R\n"
        "B 0 0 C    R\nB _ 0 C    R\nB 1 1 B    R\n"

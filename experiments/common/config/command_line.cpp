@@ -21,7 +21,7 @@ namespace po = boost::program_options;
 constexpr int kLeastHelpWidth = 60;
 constexpr int kMostHelpWidth = 140;
 
-/// Whether a program takes an option, rather than refusing every value of it.
+/// Whether a program accepts an option, rather than refusing every value of it.
 bool takes(const Experiment& experiment, const Field& field) {
   return experiment.takes(field.name()) && (field.name() != "task" || !field.choices().empty());
 }

@@ -139,7 +139,7 @@ const std::string* Fields::idle_beside(const std::string& name) const {
 }
 
 Field* Fields::find(std::string_view name) {
-  return const_cast<Field*>(std::as_const(*this).find(name));  // NOLINT: this object is none of a constant
+  return const_cast<Field*>(std::as_const(*this).find(name));  // NOLINT: this object is not constant
 }
 
 Field& Fields::at(std::string_view name) {

@@ -4,7 +4,7 @@
 
 namespace bochner {
 
-constexpr int kMostParts = 65536;  // of a batch
+constexpr int kMostParts = 65536;  // per batch
 
 void RunOptions::fields(Fields& f) {
   f("task", task, "the task to learn; A,B,... runs each of them").one_of(tasks);

@@ -46,7 +46,7 @@ void require_measurement(const Experiment& experiment, const Fields& fields, con
   if (!options.out.empty() && std::filesystem::exists(options.out) && !std::filesystem::is_directory(options.out)) {
     fail("--out={}: that is a file; name a folder, for results.json and report.html", options.out);
   }
-  if (!options.out.empty() && holds_run(options.out)) {  // reported before the measurement, not after it
+  if (!options.out.empty() && holds_run(options.out)) {  // report this before the measurement, not after it
     fail("{} holds a run already; name another folder with --out", options.out);
   }
   require_writable(options.out.empty() ? folder_of_runs(experiment, options) : std::filesystem::path(options.out),

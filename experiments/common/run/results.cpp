@@ -28,7 +28,7 @@ Json json_of(const Metrics& metrics) { return Json::parse(metrics_json(metrics))
 
 constexpr int64_t kLargestRecord = int64_t{1} << 30;
 
-/// `"xxh3_128": "..."\n}\n` ends the file: the hash of all of it with zeros for these digits.
+/// `"xxh3_128": "..."\n}\n` ends the file: the hash of the whole file with zeros in place of these digits.
 constexpr const char* kHashKey = "xxh3_128";
 constexpr size_t kHashDigits = 32;
 constexpr size_t kHashEnd = kHashDigits + 4;  ///< from the first digit to the end of the file

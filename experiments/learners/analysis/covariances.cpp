@@ -35,7 +35,7 @@ std::vector<CovarianceSpectrum> covariance_spectra(const std::map<std::string, T
     const auto [module, last] = split(name);
     if (!state.contains(module + ".mean")) continue;
     const Tensor tensor = value.to(Device::cpu());
-    if (last == "scale" && tensor.rank() == 4) {  // (heads, Gaussians, dim, dim), or of a diagonal (.., 1, dim)
+    if (last == "scale" && tensor.rank() == 4) {  // (heads, Gaussians, dim, dim), or (.., 1, dim) if diagonal
       for (int64_t h = 0; h < tensor.size(0); ++h) {
         for (int64_t c = 0; c < tensor.size(1); ++c) {
           const Tensor S = tensor.select(0, h).select(0, c).contiguous();

@@ -32,7 +32,7 @@ std::vector<double> instability_scores(Learner& learner, Module& model, Feed& fe
     const Examples x = feed.next().to(device);
     std::vector<Tensor> before;
     for (const Parameter* parameter : model.parameters()) before.push_back(parameter->value.clone());
-    const Buffers buffers_before = copied_buffers(model);  // such as running means, which a step moves as well
+    const Buffers buffers_before = copied_buffers(model);  // such as running means, which a step also moves
     const Tensor y = evaluated(x);
     learner.set_share_of_time(std::min(1.0, static_cast<double>(i) * share_of_time));
     learner.step(i);

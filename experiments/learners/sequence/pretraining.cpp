@@ -17,7 +17,7 @@ class MaskedTokenModel final : public Module {
   /// ids, mask (batch, length), places (batch, hidden) -> (batch, hidden, vocabulary)
   Variable forward(const Tensor& ids, const Tensor& mask, const Tensor& places, Context& context) const {
     const Variable x = trunk_.forward(ids, mask, context).x;
-    const Variable of_tokens = slice(x, 1, x.size(1) - ids.size(1), x.size(1));  // without the CLS vector's
+    const Variable of_tokens = slice(x, 1, x.size(1) - ids.size(1), x.size(1));  // without that of the CLS vector
     return scores_.forward(states_at(as_computed(of_tokens), places));
   }
 
