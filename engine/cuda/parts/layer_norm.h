@@ -1,4 +1,4 @@
-// LayerNorm's kernels, which fused layers also call. Their parameters are described in engine/ops/norm.cpp.
+// LayerNorm's kernels, which fused layers also call. Their parameters are described in engine/ops/norm.h.
 #pragma once
 
 #include "engine/ops/norm.h"
