@@ -108,6 +108,10 @@ void require_settings(const Config& config) {
     fail("--match=states --seconds={}: the second half begins with a step; say how many by --steps",
          config.run.seconds);
   }
+  if (!config.to.empty() && config.run.seeds > 1) {
+    fail("--to={}: takes the model of one run; leave it out with --seeds={}, and each run keeps its own", config.to,
+         config.run.seeds);
+  }
   config.optim.schedule_of(config.run.steps);
 }
 

@@ -339,6 +339,7 @@ TEST_F(Convert, MistakesAreToldInOneLine) {
   };
   told({"--attention=softmax"}, "name the mechanism that is to take the place of softmax");
   told({"--model.attention-blocks=7"}, "there is no block 7; they are 0 to 1");
+  told({"--seeds=2"}, "--to=new: takes the model of one run; leave it out with --seeds=2");
   told({"--max-length=64"}, "the model has 32 positions");
   told({"--text=nowhere"}, "there is no such text");
   put(folder_ / "file", "");
