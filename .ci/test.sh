@@ -97,7 +97,7 @@ run_tests() {
   for folder in "$@"; do printf '%s 0\n%s 1\n' "$folder" "$folder"; done |
     OMP_NUM_THREADS=1 xargs -P3 -L1 bash -c '
       set -o pipefail
-      GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$2 timeout 600 "$0/test_$1" 2>&1 | sed -u "s/^/test_$1 $2: /"' "$bin" |
+      GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$2 timeout 1500 "$0/test_$1" 2>&1 | sed -u "s/^/test_$1 $2: /"' "$bin" |
     only_failures "$all" | show_progress >&2
 }
 
