@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/option.h"
 #include "experiments/common/run/state.h"
 #include "experiments/learners/learner.h"
 #include "layers/models/hugging_face.h"
@@ -26,6 +27,9 @@ enum class Match {
   outputs,  ///< the outputs of attention, which every mechanism has
   states  ///< outputs first, then those behind each block of the whole model, where errors of earlier ones arrive, too
 };
+
+inline const EnumTexts<Match> kMatches{
+    {"outputs", Match::outputs}, {"weights", Match::weights}, {"states", Match::states}};
 
 class Distillation {
  public:

@@ -43,7 +43,7 @@ struct Config {
   std::string cache{};
   int64_t max_length = 128;
   int64_t measured = 16;
-  std::string match = "outputs";
+  convert::Match match = convert::Match::outputs;
   ModelConfig model;
   OptimConfig optim;
 
@@ -72,10 +72,9 @@ struct Config {
       "run's folder")
         .free_on_resume();
     f("cache", cache, "folder where texts are kept as tokens; empty: tokens, in --data");
-    f("match", match,
+    f("match", match, convert::kMatches,
       "what is fitted to softmax: attention's outputs; the weights of values, where these are positive; or outputs in "
-      "the first half of the steps and the states behind blocks in the second")
-        .one_of({"outputs", "weights", "states"});
+      "the first half of the steps and the states behind blocks in the second");
     f("max-length", max_length, "tokens of an example, [CLS] and [SEP] among them").at_least(8).at_most(1 << 20);
     f("measured", measured, "batches of held-out text on which errors are measured, at most").at_least(1);
     f.group("model", model);
@@ -93,18 +92,13 @@ struct Config {
   }
 };
 
-convert::Match match_of(const std::string& name) {
-  if (name == "weights") return convert::Match::weights;
-  return name == "states" ? convert::Match::states : convert::Match::outputs;
-}
-
 /// An Error about anything that can be known before texts are read.
 void require_settings(const Config& config) {
   require_positions(pretrained_bert(config.pretrained), config.max_length);
   if (config.text.empty() == (config.text_of == kNone)) {
     fail("name text to learn from: either files by --text, or a task of GLUE by --text-of");
   }
-  if (config.match == "states" && config.run.seconds > 0) {
+  if (config.match == convert::Match::states && config.run.seconds > 0) {
     fail("--match=states --seconds={}: the second half begins with a step; say how many by --steps",
          config.run.seconds);
   }
@@ -118,7 +112,7 @@ void require_settings(const Config& config) {
 std::shared_ptr<convert::Distillation> distillation_of(const Config& config) {
   return std::make_shared<convert::Distillation>(config.pretrained, config.model.mechanism.chosen(config.run.attention),
                                                  config.model.attention_blocks, Device::named(config.run.device),
-                                                 config.run.seed, match_of(config.match), config.run.steps / 2);
+                                                 config.run.seed, config.match, config.run.steps / 2);
 }
 
 convert::Texts texts_of(const Config& config, const Say& say) {
@@ -147,7 +141,7 @@ void write_record(const Config& config, const Session& session, const RunRecord&
                                    {"batch", config.run.batch},
                                    {"max-length", config.max_length},
                                    {"text-of", config.text_of},
-                                   {"match", config.match},
+                                   {"match", std::string(text_of(convert::kMatches, config.match))},
                                    {"rate", config.optim.rate},
                                    {"precision", config.run.precision},
                                    {"seed", config.run.seed},
