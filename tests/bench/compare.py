@@ -5,7 +5,7 @@
   tests/bench/compare.py --peer newest=PYTHON [--precision bf16] [--only small-1024,text] [--rounds 5]
   tests/bench/compare.py --peer NAME='COMMAND ...'
   tests/bench/compare.py --beside-f32 --only small,text
-  tests/bench/compare.py --beside-softmax --processes --sent --million --growth
+  tests/bench/compare.py --beside-softmax --arena --processes --sent --million --growth
 
 Each option chooses tables, --all all of them; --precision and --only, a part of them. A peer has a name and a command, to which
 the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with `step_ms`, `peak_mb`, `torch`, its version,
@@ -18,12 +18,14 @@ itself. --records keeps each table as FOLDER/NAME.json with where it came from a
 within a round, beside the bar that this project set itself against the newest PyTorch. "of the peak" are the operations of the
 step's matrix products, without what backward computes again, as a share of those that the processor could do at most in the same
 time, measured after each run. --beside-f32 takes this build's own f32 for the peer of its bf16, and the memory of tensors alone.
---beside-softmax times kernel attention beside softmax, both of this build, with 4,000 tokens in Skyformer's model and in that of
-KL's Text. --processes times `lra --bench` as one process of two threads, which takes the batch whole or in the shards of several
-processes, and, by mpirun, as two of one, whose gradients are summed in the exact tree or in any order. --sent counts the bytes that
-several processes send in a step, in one round. --million trains on a sequence of 1,048,576 tokens, once, in two processes and in one,
-which takes 5 GiB of memory, and compares what they end with. --growth times the project alone at lengths 1k ... 64k, batch 1, in one round, and fits the
-exponent of time and memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
+--beside-softmax times kernel attention beside softmax, both of this build, with 4,000 tokens in Skyformer's model and in that
+of KL's Text. --arena times the arena's model of Text with nine mechanisms and 1,000 to 4,000 bytes, as PERF Fig. 19 has them,
+by `lra --bench`, which also says how much memory its tensors take. --processes times `lra --bench` as one process of two
+threads, which takes the batch whole or in the shards of several processes, and, by mpirun, as two of one, whose gradients are
+summed in the exact tree or in any order. --sent counts the bytes that several processes send in a step, in one round. --million
+trains on a sequence of 1,048,576 tokens, once, in two processes and in one, which takes 5 GiB of memory, and compares what they
+end with. --growth times the project alone at lengths 1k ... 64k, batch 1, in one round, and fits the exponent of time and
+memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
 """
 import argparse, datetime, hashlib, json, math, os, platform, re, shlex, statistics, subprocess, sys, tempfile
 
@@ -48,6 +50,7 @@ for plain, bars in (("bert-base", {"f32": 1.1}), ("minilm", {})):  # the same as
 BESIDE_F32 = 1.5  # of bf16
 BESIDE_SOFTMAX = {"Skyformer's": (SMALL + " --length 4000", 5), "KL's Text": (TEXT, 2.3)}  # options of training_step, least ratio
 KERNELS = ("performer", "gmm-prf", "linear-elu")
+ARENA = ("softmax", "local", "linformer", "reformer", "sinkhorn", "synthesizer", "bigbird", "linear-elu", "performer")  # PERF Fig. 19
 PRECISIONS = ("f32", "bf16")
 
 
@@ -221,11 +224,29 @@ def beside_softmax(a, precision):
     return table
 
 
-def milliseconds(bench):
-    found = re.search(r"a training step: ([0-9.]+) ms", bench)
+def number_of(bench, pattern):
+    """A number that `lra --bench` printed."""
+    found = re.search(pattern, bench)
     if not found:
-        raise Unable("lra --bench: it names no time of a step")
+        raise Unable(f"lra --bench: it prints no '{pattern}'")
     return float(found[1])
+
+
+def milliseconds(bench):
+    return number_of(bench, r"a training step: ([0-9.]+) ms")
+
+
+def arena(a):
+    lengths = (1000, 2000, 3000, 4000)
+    lra = f"{a.build}/bin/lra --preset=lra --task=text --batch=2 --random-data --bench --threads=2".split()
+    with Table(a, "arena-f32", ["attention", *(f"{n // 1000}K" for n in lengths)], "f32", "softmax") as table:
+        table.seconds = None
+        for name in ARENA:
+            said = [[output(lra + [f"--attention={name}", f"--text.max-length={n}"]) for _ in range(a.rounds)] for n in lengths]
+            for unit, value in (("steps a second", lambda bench: 1000 / milliseconds(bench)),
+                                ("MiB", lambda bench: number_of(bench, r"peak memory ([0-9.]+) MiB"))):
+                table.add([f"{name}, {unit}", *(f"{statistics.median(map(value, rounds)):.2f}" for rounds in said)])
+    return table
 
 
 def mpirun(count):
@@ -311,6 +332,7 @@ def main():
                    help="a command that times a workload of the peer NAME, or the Python of its PyTorch")
     p.add_argument("--beside-f32", action="store_true", help="bf16 beside f32, both of this build")
     p.add_argument("--beside-softmax", action="store_true", help="kernel attention beside softmax")
+    p.add_argument("--arena", action="store_true", help="nine mechanisms in the arena's model of Text")
     p.add_argument("--processes", action="store_true", help="one process beside two")
     p.add_argument("--sent", action="store_true", help="bytes that several processes send in a step")
     p.add_argument("--million", action="store_true", help="a sequence of a million tokens, in two processes and in one")
@@ -336,9 +358,9 @@ def main():
         tables.append((compare, "bf16", None))
     if a.all or a.beside_softmax:
         tables += [(beside_softmax, precision) for precision in precisions]
-    tables += [(make,) for make in (processes, sent, million, growth) if a.all or getattr(a, make.__name__)]
+    tables += [(make,) for make in (arena, processes, sent, million, growth) if a.all or getattr(a, make.__name__)]
     if not tables or a.all and not a.peers:
-        p.error("give --peer NAME=COMMAND, or --beside-f32, --beside-softmax, --processes, --sent, --million or --growth; --all needs a peer")
+        p.error("give --peer NAME=COMMAND, or --beside-f32, --beside-softmax, --arena, --processes, --sent, --million or --growth; --all needs a peer")
     measured = [make(a, *arguments).rows for make, *arguments in tables]
     return 0 if any(measured) else "nothing was measured"
 
