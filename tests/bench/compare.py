@@ -5,7 +5,7 @@
   tests/bench/compare.py --peer newest=PYTHON [--precision bf16] [--only small-1024,text] [--rounds 5]
   tests/bench/compare.py --peer NAME='COMMAND ...'
   tests/bench/compare.py --beside-f32 --only small,text
-  tests/bench/compare.py --beside-softmax --arena --processes --sent --million --growth
+  tests/bench/compare.py --beside-softmax --arena --processes --sent --million --growth --kernels --snnk
 
 Each option chooses tables, --all all of them; --precision and --only, a part of them. A peer has a name and a command, to which
 the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with `step_ms`, `peak_mb`, `torch`, its version,
@@ -25,9 +25,10 @@ threads, which takes the batch whole or in the shards of several processes, and,
 summed in the exact tree or in any order. --sent counts the bytes that several processes send in a step, in one round. --million
 trains on a sequence of 1,048,576 tokens, once, in two processes and in one, which takes 5 GiB of memory, and compares what they
 end with. --growth times the project alone at lengths 1k ... 64k, batch 1, in one round, and fits the exponent of time and
-memory. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
+memory. --kernels and --snnk make tables of what build/bin/kernels and build/bin/snnk print; the latter reads a table of random
+numbers, written as HIGGS's are. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
 """
-import argparse, datetime, hashlib, json, math, os, platform, re, shlex, statistics, subprocess, sys, tempfile
+import argparse, datetime, hashlib, json, math, os, platform, random, re, shlex, statistics, subprocess, sys, tempfile
 
 SMALL = "--layers 2 --dim 64 --heads 2 --hidden 128 --batch 16"
 TEXT = "--layers 4 --dim 256 --heads 4 --hidden 1024 --batch 4 --length 4000"
@@ -325,6 +326,43 @@ def growth(a):
     return table
 
 
+def printed(command, line):
+    """What a program prints in lines of this form, as one tuple of texts for each."""
+    found = re.findall(line, output(command), re.MULTILINE)
+    if not found:
+        raise Unable(f"{os.path.basename(command[0])}: it prints no line like {line!r}")
+    return found
+
+
+def kernels(a):
+    line = r"^(\S.*?) +([\d.]+) ms \(median +[\d.]+\) +([\d.]+) (\S+) +([\d.]+) % of (\d+)$"
+    with Table(a, "kernels", ["kernel", "ms", "rate", "limit", "share, %", "least share", "largest share"], "f32", "none") as table:
+        rounds = [printed([f"{a.build}/bin/kernels", "--threads", "2", "--seconds", str(a.seconds)], line) for _ in range(a.rounds)]
+        for same in zip(*rounds):
+            name, unit = same[0][0], same[0][3]
+            ms, rate, share, limit = (statistics.median(float(one[i]) for one in same) for i in (1, 2, 4, 5))
+            shares = [float(one[4]) for one in same]
+            table.add([name, f"{ms:.2f}", f"{rate:.0f} {unit}", f"{limit:.0f} {unit}", f"{share:.0f}", f"{min(shares):.0f}", f"{max(shares):.0f}"])
+    return table
+
+
+def snnk(a):
+    line = r"^(\S.*?) +([\d.]+) ms least +[\d.]+ median +([\d.]+) times as fast"
+    with Table(a, "snnk", ["what", "ms", "times as fast as the first"], "f32", "none") as table, tempfile.TemporaryDirectory() as folder:
+        table.seconds = None
+        draw = random.Random(1)
+        with open(os.path.join(folder, "table.csv"), "w") as file:  # 50,000 rows of 28 numbers as HIGGS writes them, and a class
+            for _ in range(50000):
+                file.write(",".join(f"{x:.18e}" for x in (*(draw.gauss(0, 1) for _ in range(28)), draw.randrange(2))) + "\n")
+        megabytes = os.path.getsize(file.name) / 1e6
+        rounds = [printed([f"{a.build}/bin/snnk", "--file", file.name, "30"], line) for _ in range(a.rounds)]
+        for same in zip(*rounds):
+            name = same[0][0] + (f", {megabytes:.0f} MB" if same[0][0].startswith("table") else "")
+            ms, faster = (statistics.median(float(one[i]) for one in same) for i in (1, 2))
+            table.add([name, f"{ms:.3g}", f"{faster:.2f}"])
+    return table
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--all", action="store_true", help="every table")
@@ -337,6 +375,8 @@ def main():
     p.add_argument("--sent", action="store_true", help="bytes that several processes send in a step")
     p.add_argument("--million", action="store_true", help="a sequence of a million tokens, in two processes and in one")
     p.add_argument("--growth", action="store_true", help="time and memory against length")
+    p.add_argument("--kernels", action="store_true", help="single kernels beside the processor's limits")
+    p.add_argument("--snnk", action="store_true", help="SNNK layers beside linear ones, and reading a table")
     p.add_argument("--build", default="build")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=5)
@@ -358,9 +398,9 @@ def main():
         tables.append((compare, "bf16", None))
     if a.all or a.beside_softmax:
         tables += [(beside_softmax, precision) for precision in precisions]
-    tables += [(make,) for make in (arena, processes, sent, million, growth) if a.all or getattr(a, make.__name__)]
+    tables += [(make,) for make in (arena, processes, sent, million, growth, kernels, snnk) if a.all or getattr(a, make.__name__)]
     if not tables or a.all and not a.peers:
-        p.error("give --peer NAME=COMMAND, or --beside-f32, --beside-softmax, --arena, --processes, --sent, --million or --growth; --all needs a peer")
+        p.error("give --peer NAME=COMMAND, or another option that chooses a table (--help lists them); --all needs a peer")
     measured = [make(a, *arguments).rows for make, *arguments in tables]
     return 0 if any(measured) else "nothing was measured"
 
