@@ -211,10 +211,12 @@ ImageSets read_cifar10(const TaskOptions& options) {
   sets.test = std::move(*files.test);
   sets.classes = cifar10_classes();
   if (train.count() < kPublishedTrain) {
-    sets.remarks.push_back(fmt::format("only {} of the {} published training images", train.count(), kPublishedTrain));
+    sets.remarks.push_back(
+        fmt::format("data_batch_*.bin: only {} of the {} published training images", train.count(), kPublishedTrain));
   }
   if (sets.test.count() < kPublishedTest) {
-    sets.remarks.push_back(fmt::format("only {} of the {} published test images", sets.test.count(), kPublishedTest));
+    sets.remarks.push_back(
+        fmt::format("test_batch.bin: only {} of the {} published test images", sets.test.count(), kPublishedTest));
   }
   return sets;
 }

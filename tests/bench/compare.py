@@ -5,7 +5,7 @@
   tests/bench/compare.py --peer newest=PYTHON [--precision bf16] [--only small-1024,text] [--rounds 5]
   tests/bench/compare.py --peer NAME='COMMAND ...'
   tests/bench/compare.py --beside-f32 --only small,text
-  tests/bench/compare.py --beside-softmax --arena --processes --sent --million --growth --kernels --snnk
+  tests/bench/compare.py --beside-softmax --arena --processes --sent --million --growth --kernels --snnk --generator
 
 Each option chooses tables, --all all of them; --precision and --only, a part of them. A peer has a name and a command, to which
 the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with `step_ms`, `peak_mb`, `torch`, its version,
@@ -26,9 +26,12 @@ summed in the exact tree or in any order. --sent counts the bytes that several p
 trains on a sequence of 1,048,576 tokens, once, in two processes and in one, which takes 5 GiB of memory, and compares what they
 end with. --growth times the project alone at lengths 1k ... 64k, batch 1, in one round, and fits the exponent of time and
 memory. --kernels and --snnk make tables of what build/bin/kernels and build/bin/snnk print; the latter reads a table of random
-numbers, written as HIGGS's are. All run with 2 threads and without OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
+numbers, written as HIGGS's are. --generator times `data make pathfinder`. All but that run with 2 threads and without
+OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
 """
-import argparse, datetime, hashlib, json, math, os, platform, random, re, shlex, statistics, subprocess, sys, tempfile
+import argparse, hashlib, json, math, os, random, re, shlex, statistics, sys, tempfile, time
+
+from measured import Table, Unable, output, run
 
 SMALL = "--layers 2 --dim 64 --heads 2 --hidden 128 --batch 16"
 TEXT = "--layers 4 --dim 256 --heads 4 --hidden 1024 --batch 4 --length 4000"
@@ -53,87 +56,6 @@ BESIDE_SOFTMAX = {"Skyformer's": (SMALL + " --length 4000", 5), "KL's Text": (TE
 KERNELS = ("performer", "gmm-prf", "linear-elu")
 ARENA = ("softmax", "local", "linformer", "reformer", "sinkhorn", "synthesizer", "bigbird", "linear-elu", "performer")  # PERF Fig. 19
 PRECISIONS = ("f32", "bf16")
-
-
-class Unable(Exception):
-    """A program that did not run, and why."""
-
-
-def output(command, **more):
-    environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
-    try:
-        done = subprocess.run(command, env={**environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    except OSError as error:
-        raise Unable(str(error)) from error
-    if done.returncode != 0:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or [f"ended with {done.returncode}"]
-        raise Unable(f"{os.path.basename(command[0])}: {re.sub(r' .choose from.*', '', said[-1].strip())[:160]}")
-    return done.stdout
-
-
-def run(command, *needed):
-    try:
-        said = json.loads(output(command).splitlines()[-1])
-    except (ValueError, IndexError) as error:
-        raise Unable(f"{os.path.basename(command[0])}: its last line is not JSON") from error
-    missing = [key for key in ("step_ms", "peak_mb", *needed) if key not in said]
-    if missing:
-        raise Unable(f"{os.path.basename(command[0])}: its last line has no {', '.join(missing)}")
-    return said
-
-
-def described(*command):
-    """What a tool says of itself, or of this folder; nothing is lost where it is not installed."""
-    try:
-        here = os.path.dirname(os.path.realpath(__file__))
-        return subprocess.run(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True).stdout.splitlines()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        return "unknown"
-
-
-def here():
-    """What is measured, when and on what, as records begin."""
-    processor = [line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith(("model name", "flags"))]
-    useful = [flag for flag in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flag in processor[1].split()]
-    return {"git": described("git", "describe", "--always", "--dirty"), "build": {"compiler": described("g++", "--version")},
-            "seed": 1, "date": f"{datetime.date.today()}", "load": os.getloadavg(),
-            "machine": f"{os.cpu_count()} cores of an {processor[0]} ({', '.join(useful)}), {platform.system()}"}
-
-
-class Table:
-    """Printed row by row, and kept when it is complete. As `with Table(...) as table`, it goes on when a program is Unable."""
-
-    def __init__(self, a, name, head, precision, peer=None):
-        self.name, self.head, self.precision, self.peer = name, head, precision, peer
-        self.rounds, self.seconds, self.folder = a.rounds, a.seconds, a.records
-        self.rows, self.left_out = [], {}
-
-    def __enter__(self):
-        print(f"\n{self.name}\n\n| {' | '.join(self.head)} |\n|{'---|' * len(self.head)}", flush=True)
-        return self
-
-    def add(self, row):
-        self.rows.append(row)
-        print(f"| {' | '.join(row)} |", flush=True)
-
-    def __exit__(self, kind, error, _):
-        if kind not in (None, Unable):
-            return False
-        if error:
-            self.left_out["the rest"] = str(error)
-        if self.left_out:
-            print("\nLeft out:\n\n" + "\n".join(f"- {row}: {why}" for row, why in self.left_out.items()), flush=True)
-        if self.folder:
-            self.keep()
-        return True
-
-    def keep(self):
-        os.makedirs(self.folder, exist_ok=True)
-        with open(os.path.join(self.folder, f"{self.name}.json"), "w") as file:
-            json.dump({**here(), "precision": self.precision, "peer": self.peer or "did not run", "rounds": self.rounds,
-                       "seconds": self.seconds, "left_out": self.left_out,
-                       "tables": [{"title": "steps", "head": self.head, "rows": self.rows}]}, file, indent=1)
-            file.write("\n")
 
 
 def step(a, attention, options, precision):
@@ -243,7 +165,8 @@ def arena(a):
     with Table(a, "arena-f32", ["attention", *(f"{n // 1000}K" for n in lengths)], "f32", "softmax") as table:
         table.seconds = None
         for name in ARENA:
-            said = [[output(lra + [f"--attention={name}", f"--text.max-length={n}"]) for _ in range(a.rounds)] for n in lengths]
+            kind = [f"--attention={name}"] + ["--model.as=released"] * (name != "softmax")  # as the arena's code has it
+            said = [[output(lra + kind + [f"--text.max-length={n}"]) for _ in range(a.rounds)] for n in lengths]
             for unit, value in (("steps a second", lambda bench: 1000 / milliseconds(bench)),
                                 ("MiB", lambda bench: number_of(bench, r"peak memory ([0-9.]+) MiB"))):
                 table.add([f"{name}, {unit}", *(f"{statistics.median(map(value, rounds)):.2f}" for rounds in said)])
@@ -363,6 +286,21 @@ def snnk(a):
     return table
 
 
+def generator(a):
+    with Table(a, "generator", ["size", "images", "seconds of one core", "images a second"], "f32", "none") as table:
+        table.seconds = None
+        for size, count in ((32, 5000), (64, 500), (128, 1000)):
+            with tempfile.TemporaryDirectory() as folder:
+                make = f"{a.build}/bin/data make pathfinder --threads=1 --size={size} --count={count}".split()
+                took = []
+                for i in range(a.rounds):
+                    begin = time.monotonic()
+                    output(make + [f"--data={folder}/{i}"])
+                    took.append(time.monotonic() - begin)
+            table.add([f"{size} x {size}", f"{count:,}", f"{statistics.median(took):.2f}", f"{count / statistics.median(took):,.0f}"])
+    return table
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--all", action="store_true", help="every table")
@@ -377,6 +315,7 @@ def main():
     p.add_argument("--growth", action="store_true", help="time and memory against length")
     p.add_argument("--kernels", action="store_true", help="single kernels beside the processor's limits")
     p.add_argument("--snnk", action="store_true", help="SNNK layers beside linear ones, and reading a table")
+    p.add_argument("--generator", action="store_true", help="drawing hard images of Pathfinder, files included")
     p.add_argument("--build", default="build")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=5)
@@ -398,7 +337,7 @@ def main():
         tables.append((compare, "bf16", None))
     if a.all or a.beside_softmax:
         tables += [(beside_softmax, precision) for precision in precisions]
-    tables += [(make,) for make in (arena, processes, sent, million, growth, kernels, snnk) if a.all or getattr(a, make.__name__)]
+    tables += [(make,) for make in (arena, processes, sent, million, growth, kernels, snnk, generator) if a.all or getattr(a, make.__name__)]
     if not tables or a.all and not a.peers:
         p.error("give --peer NAME=COMMAND, or another option that chooses a table (--help lists them); --all needs a peer")
     measured = [make(a, *arguments).rows for make, *arguments in tables]

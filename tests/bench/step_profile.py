@@ -9,9 +9,9 @@ factors; `features` are the maps of kernel attention and what softmax attention 
 feed-forward blocks do between theirs (bias, activation, dropout, sums of rows); `norms`; `elementwise` everything else of tensors;
 `waiting` threads without work; `system` the operating system, such as clearing new memory. --records keeps the table as profile.json.
 """
-import argparse, os, re, subprocess, tempfile
+import argparse, os, re, tempfile
 
-import compare
+import compare, measured
 
 KINDS = {  # the first that matches a function's name
     "products": r"::strip<|::block<|tile_product|product_of|sums_of<float, 16>|::product<|gemm",
@@ -28,8 +28,8 @@ def shares(command):
     """The share of samples by kind, in percent."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "samples")
-        compare.output(["perf", "record", "-q", "-F", "997", "-o", path, *command])
-        report = compare.output(["perf", "report", "-i", path, "--stdio", "-w", "1000", "--percent-limit", "0"])
+        measured.output(["perf", "record", "-q", "-F", "997", "-o", path, *command])
+        report = measured.output(["perf", "report", "-i", path, "--stdio", "-w", "1000", "--percent-limit", "0"])
     total = dict.fromkeys([*KINDS, "elementwise"], 0.0)
     for line in report.splitlines():
         found = re.match(r"\s*([0-9.]+)%\s+\S+\s+\S+\s+(\[.\])\s+(.*?)\s*$", line)
@@ -49,7 +49,7 @@ def main():
     a = parser.parse_args()
     a.rounds = 1
     kinds = [*KINDS, "elementwise"]
-    with compare.Table(a, "profile", ["workload", "in", *kinds], "f32 and bf16", "none") as table:
+    with measured.Table(a, "profile", ["workload", "in", *kinds], "f32 and bf16", "none") as table:
         for name, (attention, options, _) in compare.WORKLOADS.items():
             if not any(part in name for part in a.only.split(",")):
                 continue

@@ -29,7 +29,7 @@ import time
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../bench"))
-import compare  # noqa: E402
+import measured  # noqa: E402
 import tokenizers  # noqa: E402
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors  # noqa: E402
 
@@ -280,7 +280,7 @@ def speed(data, program):
         print("tokenizers %.2f MB/s, Bochner %.2f MB/s" % (theirs, ours), file=sys.stderr, flush=True)
     os.remove("/tmp/tokenize-speed.txt")
     table = {"title": "one thread, MB/s", "head": ["round", "tokenizers", "Bochner", "times"], "rows": rows}
-    print(json.dumps({**compare.here(), "megabytes": round(megabytes, 1), "peer": f"tokenizers {tokenizers.__version__}",
+    print(json.dumps({**measured.here(), "megabytes": round(megabytes, 1), "peer": f"tokenizers {tokenizers.__version__}",
                       "tables": [table]}, indent=1))
 
 

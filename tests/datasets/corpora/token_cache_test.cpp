@@ -4,12 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "datasets/corpora/documents.h"
 #include "datasets/tokenizers/wordpiece_training.h"
 #include "engine/io/data_log.h"
+#include "engine/io/file.h"
 #include "engine/io/gzip.h"
 #include "tests/files.h"
 #include "tests/message_of.h"
+#include "tests/tar.h"
 
 namespace bochner::text {
 namespace {
@@ -46,6 +50,26 @@ TEST(Documents, AreFilesOfAFolderInTheOrderOfTheirPaths) {
   EXPECT_THROW(text_files({(folder / "none").string()}), Error);
   std::filesystem::create_directories(folder / "void");
   EXPECT_THROW(text_files({(folder / "void").string()}), Error);
+}
+
+TEST(Documents, OfAnArchiveAreItsTextsAndNotItsLists) {
+  const TemporaryFolder folder;
+  std::map<std::string, std::string> files = {{"aclImdb/train/1_7.txt", "of one<br />more"},
+                                              {"aclImdb/train/2_8.txt", "of two"}};
+  for (const char* left_out : {"urls_pos.txt", "imdbEr.txt", "._1_7.txt", "README", "labeledBow.feat"}) {
+    files[std::string("aclImdb/train/") + left_out] = "no text to learn from\n";
+  }
+  write_file_atomically(folder / "aclImdb_v1.tar.gz", format_gzip(bytes_of(test::tar_of(files))));
+  EXPECT_EQ(documents({(folder / "aclImdb_v1.tar.gz").string()}),
+            (std::vector<std::vector<std::string>>{{"of one more"}, {"of two"}}));
+}
+
+TEST(Documents, OfRawWikiTextAreItsArticlesAsTheyStand) {
+  const TemporaryFolder folder;
+  put(folder / "wiki.test.raw", " = One = \n \n 3 @,@ 000 well-known Ω \n");
+  const auto found = documents({(folder / "wiki.test.raw").string()});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0], (std::vector<std::string>{" = One = ", " ", " 3 @,@ 000 well-known Ω "}));
 }
 
 TEST(Documents, OfWikiTextAreItsArticlesWithoutMarks) {

@@ -74,8 +74,8 @@ TEST(Cifar, TrainingImagesAreSplitAndFewerTestImagesAreSaid) {
   EXPECT_EQ(ids.front(), grey(7, 14, 248));
   EXPECT_EQ(ids.back(), ids.front());
   ASSERT_EQ(data.remarks.size(), 2U);
-  EXPECT_EQ(data.remarks[0], "only 20 of the 50000 published training images");
-  EXPECT_EQ(data.remarks[1], "only 3 of the 10000 published test images");
+  EXPECT_EQ(data.remarks[0], "data_batch_*.bin: only 20 of the 50000 published training images");
+  EXPECT_EQ(data.remarks[1], "test_batch.bin: only 3 of the 10000 published test images");
 }
 
 TEST(Cifar, FilesMayBePacked) {

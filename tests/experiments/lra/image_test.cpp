@@ -30,7 +30,7 @@ TEST(ImageTask, ThreeStepsAndTheSizeOfTheTestSetBesideTheNumbers) {
                                 folder.path())
                             .wait();
   ASSERT_EQ(trained.code, 0) << trained.err;
-  const std::string remark = "only 5 of the 10000 published test images";
+  const std::string remark = "test_batch.bin: only 5 of the 10000 published test images";
   EXPECT_NE(trained.err.find("warning: image: " + remark), std::string::npos) << trained.err;
   EXPECT_NE(trained.out.find(remark), std::string::npos) << trained.out;
   EXPECT_NE(contents(folder / "a/report.html").find(remark), std::string::npos);

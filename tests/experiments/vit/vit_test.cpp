@@ -193,6 +193,22 @@ TEST_F(VitProgram, EachMethodTrainsItsParameters) {
   }
 }
 
+TEST_F(VitProgram, AnotherMechanismTakesThePlaceOfSoftmaxInTheBlocksThatAreNamed) {
+  const auto parameters = [&](const std::string& out, const std::vector<std::string>& options) {
+    std::vector<std::string> all = {"--preset=full", "--model.pooler=off", "--out=" + out};
+    all.insert(all.end(), options.begin(), options.end());
+    const Ended ended = adapt(all);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return results(out)["parameters"].get<int64_t>();
+  };
+  const int64_t softmax = parameters("softmax", {});
+  const int64_t one = parameters("one", {"--attention=gmm-prf", "--model.attention-blocks=1"});
+  const int64_t both = parameters("both", {"--attention=gmm-prf"});
+  EXPECT_GT(one, softmax);  // by a block's mixture
+  EXPECT_EQ(both - softmax, 2 * (one - softmax));
+  EXPECT_EQ(results("one")["model"]["attention"], "gmm-prf");
+}
+
 TEST_F(VitProgram, WithoutAPoolerARunBecomesAViTForImageClassification) {
   for (const std::string method : {"full", "lora"}) {
     ASSERT_EQ(
