@@ -15,8 +15,8 @@ A page holds blocks, and between them no measurement stands (see MEASUREMENT):
 The comment is the template, a Python f-string; what follows it, up to `made`, is its value. Its names are those of this
 file, with those of tables.py, and of the page's block `<!-- names`, which holds assignments.
 
-pictures.py draws. A record is the results.json of a run as it was written, beside it metrics.jsonl where curves are needed; or tables that
-were copied from an older page, whose "transcribed": true source() shows to the reader.
+pictures.py draws. A record is the results.json of a run as it was written, beside it metrics.jsonl where curves are needed, or a table of
+tests/bench/compare.py.
 """
 import ast
 import csv
@@ -65,16 +65,14 @@ def table(path, title=""):
     found = [t for t in record(path)["tables"] if t["title"].startswith(title)]
     if not found or (title and len(found) > 1):
         raise Wrong(f"{path}: not one table {title!r}, but {[t['title'] for t in record(path)['tables']]}")
-    return Table(found[0]["head"], found[0]["rows"], record(path).get("transcribed", False))
+    return Table(found[0]["head"], found[0]["rows"])
 
 
-def memory(path, column="both MiB"):
-    """MiB that a run of efficiency held at once, by mechanism and length."""
-    if record(path).get("transcribed"):
-        return table(path)
+def memory(path, column="both MiB", form="{:.1f}"):
+    """MiB that a run of efficiency held at once, or another of its columns, by mechanism and length."""
     wide = crossed(table(path), "mechanism", "length", column)
     return Table([""] + [f"{int(n):,}" for n in wide.head[1:]],
-                 [[r[0]] + [f"{float(c):.1f}" if c[:1].isdigit() else "not run" for c in r[1:]] for r in wide.rows])
+                 [[r[0]] + [form.format(float(c)) if c[:1].isdigit() else "not run" for c in r[1:]] for r in wide.rows])
 
 
 def span(values, form="{:.2g}"):
@@ -91,15 +89,11 @@ def listed(names):
 
 
 def source(*paths):
-    """Where numbers come from: a list, in which records that were transcribed alike share an item."""
+    """Where numbers come from: a list, in which records of one commit share an item."""
     items = {}
     for path in paths:
         r = record(path)
-        if r.get("transcribed"):
-            text = (f"**Transcribed, no fresh record**: {r['from']}, measured {r['date']} on {r['machine']}; {r['conditions']}."
-                    + (f" Lost: {r['lost']}" if "lost" in r else "") + " Kept in")
-        else:
-            text = f"Commit {r['git']}, {r['build']['compiler']}, seed {r['seed']}:"
+        text = f"Commit {r['git']}, {r['build']['compiler']}, seed {r['seed']}:"
         items.setdefault(text, []).append(f"[{path}]({path})")
     return "\n".join(f"- {text} {', '.join(links)}." for text, links in items.items())
 
@@ -148,9 +142,7 @@ def scoreboard():
                 raise Wrong(f"{where}: the verdict {claim['verdict']!r} is none of {list(VERDICTS)}")
             why = f": {filled_in(claim['why'], where)}" if claim["why"] else ""
             command = f"`{claim['command']}`" if claim["command"] else ""
-            used.clear()
             ours = filled_in(claim["ours"], where)
-            ours += " †" if any(read(path).get("transcribed") for path in used) else ""
             rows.append([claim["where"], claim["claim"], filled_in(claim["printed"], where), ours,
                          f"**{claim['verdict']}**{why}", command])
         parts.append(f"## {name}\n\n" + str(Table(["where", "claim", "paper", "here", "verdict", "command"], rows)))

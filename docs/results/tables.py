@@ -7,15 +7,14 @@ class Wrong(Exception):
 
 
 class Table:
-    """Cells are text as the program printed them; None is a number that is lost. A transcribed table says so below.
-    Of `[note: TEXT]` in a cell, a letter stays, and TEXT stands below the table."""
+    """Cells are text as the program printed them. Of `[note: TEXT]` in a cell, a letter stays, and TEXT stands below the table."""
 
-    def __init__(self, head, rows, transcribed=False):
-        self.head, self.rows, self.transcribed = list(head), [list(row) for row in rows], transcribed
+    def __init__(self, head, rows):
+        self.head, self.rows = list(head), [list(row) for row in rows]
         for row in self.rows:
             if len(row) != len(self.head):
                 raise Wrong(f"row {row} does not have the {len(self.head)} columns {self.head}")
-            if any("\n" in (cell or "") for cell in row):
+            if any("\n" in cell for cell in row):
                 raise Wrong(f"row {row} has a cell of several lines, with which Markdown ends a table")
 
     def cell(self, row, column):
@@ -26,7 +25,7 @@ class Table:
 
     def value(self, row, column):
         """The number that a cell begins with."""
-        number = re.match(r"-?[\d,]*\.?\d+(e[-+]?\d+)?", self.cell(row, column) or "")
+        number = re.match(r"-?[\d,]*\.?\d+(e[-+]?\d+)?", self.cell(row, column))
         if not number:
             raise Wrong(f"cell {row!r}, {column!r} holds no number but {self.cell(row, column)!r}")
         return float(number[0].replace(",", ""))
@@ -38,17 +37,17 @@ class Table:
         return [row[0] for row in self.rows]
 
     def rows_of(self, *names):
-        return Table(self.head, [[name, *(self.cell(name, c) for c in self.head[1:])] for name in names], self.transcribed)
+        return Table(self.head, [[name, *(self.cell(name, c) for c in self.head[1:])] for name in names])
 
     def renamed(self, *head):
-        return Table(head, self.rows, self.transcribed)
+        return Table(head, self.rows)
 
     def __str__(self):
         def line(cells):
-            return "| " + " | ".join("lost" if cell is None else cell for cell in cells) + " |"
+            return "| " + " | ".join(cells) + " |"
 
         def is_number(i):
-            return all(re.match(r"^[-<±\d,.]*\d|^$|^overflow|^not run", r[i] or "") for r in self.rows)
+            return all(re.match(r"^[-<±\d,.]*\d|^$|^overflow|^not run", r[i]) for r in self.rows)
         rule = "|" + "|".join("---:" if i > 0 and is_number(i) else "---" for i in range(len(self.head))) + "|"
         said = []
 
@@ -58,8 +57,6 @@ class Table:
             return f"<sup>{chr(ord('a') + said.index(match[1]))}</sup>"
         lines = [re.sub(r"\[note: (.*?)\]", lettered, line(row)) for row in self.rows]
         below = [f"<sup>{chr(ord('a') + i)}</sup> {text}." for i, text in enumerate(said)]
-        if self.transcribed:
-            below.append("*Transcribed, no fresh record: see where the numbers come from.*")
         return "\n".join([line(self.head), rule, *lines, *(["", " ".join(below)] if below else [])])
 
 
@@ -69,13 +66,13 @@ def crossed(lines, row, column, value, head=""):
     cells = {(r[i], r[j]): r[k] for r in lines.rows}
     columns = list(dict.fromkeys(r[j] for r in lines.rows))
     rows = dict.fromkeys(r[i] for r in lines.rows)
-    return Table([head] + columns, [[r] + [cells.get((r, c), "not run") for c in columns] for r in rows], lines.transcribed)
+    return Table([head] + columns, [[r] + [cells.get((r, c), "not run") for c in columns] for r in rows])
 
 
 def joined(head, *tables):
     """The rows of the first with the columns of all; `head` names them."""
     rows = [[r[0]] + [cell for t in tables for cell in t.rows_of(r[0]).rows[0][1:]] for r in tables[0].rows]
-    return Table(head, rows, any(t.transcribed for t in tables))
+    return Table(head, rows)
 
 
 def ratio(of, above, below, column):

@@ -104,14 +104,6 @@ TEST_F(Records, ARecordThatIsMissingIsNamed) {
   EXPECT_NE(said().find("turing/palindrome.json"), std::string::npos);
 }
 
-TEST_F(Records, WhatWasTranscribedIsSaidToBe) {
-  const std::string note = "*Transcribed, no fresh record: see where the numbers come from.*";
-  replace("efficiency.md", note, "");
-  EXPECT_NE(said().find("efficiency.md:"), std::string::npos);
-  replace("snnk/time.json", "\"transcribed\": true", "\"transcribed\": false");  // which a fresh record would prove
-  EXPECT_NE(said().find("snnk.md: KeyError: 'git'"), std::string::npos) << said();
-}
-
 TEST_F(Records, AnUnknownVerdictIsRefused) {
   replace("claims.csv", ",does not hold,", ",holds nearly,");
   EXPECT_NE(said().find("holds nearly"), std::string::npos);
