@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <map>
 
 #include "engine/io/safetensors.h"
 #include "engine/io/sha256.h"
@@ -113,30 +111,6 @@ TEST(LraProgram, RefusesWhatHasNoUseBesideTables) {
   EXPECT_EQ(ended.code, 2);
   EXPECT_NE(ended.err.find("--resume: leave it out; beside --table it would change nothing"), std::string::npos)
       << ended.err;
-}
-
-// The table counts the features of one Gaussian; `features` those of both.
-TEST(LraProgram, PresetsOfKlHaveTheFeaturesOfItsTable7) {
-  const TemporaryFolder folder;
-  const std::vector<std::string> tasks = {"listops", "text", "retrieval", "image"};
-  const std::map<std::string, std::array<int, 4>> table = {{"gmm-rks", {2 * 256, 2 * 128, 2 * 64, 2 * 128}},
-                                                           {"fastfood-rks", {64, 64, 32, 8}},
-                                                           {"generative-rks", {256, 256, 128, 128}},
-                                                           {"gmm-prf", {2 * 256, 2 * 256, 2 * 128, 2 * 128}},
-                                                           {"fastfood-prf", {64, 64, 32, 8}},
-                                                           {"generative-prf", {128, 128, 64, 8}}};
-  for (const auto& [attention, features] : table) {
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      const std::string both = tasks[i] + " " + attention;
-      const Ended ended =
-          Process({BOCHNER_LRA, "--preset=kl", "--task=" + tasks[i], "--attention=" + attention, "--dump-config"},
-                  folder.path())
-              .wait();
-      ASSERT_EQ(ended.code, 0) << both << ended.err;
-      EXPECT_NE(ended.out.find("\nfeatures = " + std::to_string(features[i]) + "\n"), std::string::npos) << both;
-      EXPECT_NE(ended.out.find("\nmixture = tied\n"), std::string::npos) << both;
-    }
-  }
 }
 
 /// One line that says `telling`, and the exit code.

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/sanitizer.h"
@@ -124,6 +126,30 @@ TEST(ArenaPresets, SelfPretrainingNamesMaskedTokensAndHandsTheTrunkOver) {
     const Ended classes = train({"--init=" + task + "-tokens", "--out=" + task});
     ASSERT_EQ(classes.code, 0) << classes.err;
     EXPECT_EQ(nlohmann::json::parse(contents(folder / (task + "/results.json")))["init"]["run"], learnt["run"]);
+  }
+}
+
+// The table counts the features of one Gaussian; `features` those of both.
+TEST(ArenaPresets, OfKlHaveTheFeaturesOfItsTable7) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> tasks = {"listops", "text", "retrieval", "image"};
+  const std::map<std::string, std::array<int, 4>> table = {{"gmm-rks", {2 * 256, 2 * 128, 2 * 64, 2 * 128}},
+                                                           {"fastfood-rks", {64, 64, 32, 8}},
+                                                           {"generative-rks", {256, 256, 128, 128}},
+                                                           {"gmm-prf", {2 * 256, 2 * 256, 2 * 128, 2 * 128}},
+                                                           {"fastfood-prf", {64, 64, 32, 8}},
+                                                           {"generative-prf", {128, 128, 64, 8}}};
+  for (const auto& [attention, features] : table) {
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      const std::string both = tasks[i] + " " + attention;
+      const Ended ended =
+          Process({BOCHNER_LRA, "--preset=kl", "--task=" + tasks[i], "--attention=" + attention, "--dump-config"},
+                  folder.path())
+              .wait();
+      ASSERT_EQ(ended.code, 0) << both << ended.err;
+      EXPECT_NE(ended.out.find("\nfeatures = " + std::to_string(features[i]) + "\n"), std::string::npos) << both;
+      EXPECT_NE(ended.out.find("\nmixture = tied\n"), std::string::npos) << both;
+    }
   }
 }
 
