@@ -39,6 +39,7 @@ struct Config {
   std::string pretrained{};
   std::vector<std::string> text{};
   std::string text_of = kNone;
+  bool special_in_text = true;
   std::string to{};
   std::string cache{};
   int64_t max_length = 128;
@@ -67,6 +68,7 @@ struct Config {
     f("text-of", text_of,
       "a task of GLUE, in --data, whose training sentences and pairs to learn from, without labels, as glue reads them")
         .one_of(tasks());
+    f("special-in-text", special_in_text, "as in glue").only("with --text-of", [this] { return text_of != kNone; });
     f("to", to,
       "new or empty folder to write the converted model into, for --pretrained of other programs; empty: model, in the "
       "run's folder")
@@ -116,7 +118,8 @@ std::shared_ptr<convert::Distillation> distillation_of(const Config& config) {
 }
 
 convert::Texts texts_of(const Config& config, const Say& say) {
-  const convert::TextOptions options{config.pretrained, config.max_length, config.run.batch, config.run.seed};
+  const convert::TextOptions options{config.pretrained, config.max_length, config.run.batch, config.run.seed,
+                                     config.special_in_text};
   const std::filesystem::path data = config.run.data;
   if (config.text_of != kNone) return convert::sentences_of(config.text_of, data / "glue", options, say);
   return convert::pieces_of(config.text, config.cache.empty() ? data / "tokens" : std::filesystem::path(config.cache),

@@ -72,7 +72,8 @@ Texts sentences_of(const std::string& task, const std::filesystem::path& glue, c
     fail("{}: {} rows are too few for a batch of {} and another that is held out; choose a smaller --batch", table.name,
          table.size(), options.batch);
   }
-  const auto tokenizer = std::make_shared<const Wordpiece>(read_pretrained_vocabulary(options.vocabulary));
+  const auto tokenizer =
+      std::make_shared<const Wordpiece>(read_pretrained_vocabulary(options.vocabulary), options.special_in_text);
   const auto batches = [&](int64_t begin, int64_t end, bool shuffle) {
     LoaderOptions rows = order(options, shuffle);
     rows.pad_id = tokenizer->vocabulary().padding;

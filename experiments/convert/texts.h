@@ -24,6 +24,7 @@ struct TextOptions {
   int64_t longest = 128;             ///< tokens of an example
   int64_t batch = 16;
   uint64_t seed = 1;
+  bool special_in_text = true;  ///< for sentences_of (wordpiece.h); in documents special tokens are text
 };
 
 /// [CLS] piece [SEP], each `longest` tokens long: all documents in these files, folders and archives (documents.h), one

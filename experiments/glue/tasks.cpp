@@ -45,7 +45,8 @@ void load_labelled(const TextConfig& config, const RunOptions& run, const Messag
 Texts load(const Corpus& corpus, const TextConfig& config, const RunOptions& run, const Messages& messages) {
   Texts texts;
   texts.corpus = &corpus;
-  texts.tokenizer = std::make_shared<const Wordpiece>(read_pretrained_vocabulary(config.pretrained));
+  texts.tokenizer =
+      std::make_shared<const Wordpiece>(read_pretrained_vocabulary(config.pretrained), config.special_in_text);
   if (reads_labelled(run)) load_labelled(config, run, messages, texts);
   return texts;
 }
@@ -69,6 +70,7 @@ void TextConfig::fields(Fields& f) {
   f("pretrained", pretrained,
     "folder of the pretrained model: config.json, model.safetensors, and vocab.txt or tokenizer.json");
   f("max-length", max_length, "tokens of a text or a pair; of longer pairs the longer text is cut first").at_least(3);
+  f("special-in-text", special_in_text, "[MASK] within a text is that token; false: a bracket, a word, a bracket");
   partial.field(
       f,
       "take files of fewer rows than the published ones, TRAIN.part*.tsv for TRAIN.tsv, and where there is no "

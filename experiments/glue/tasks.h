@@ -15,6 +15,7 @@ namespace bochner::glue {
 struct TextConfig {
   std::string pretrained{};
   int64_t max_length = 128;
+  bool special_in_text = true;
   Partial partial{};
 
   void fields(Fields& f);

@@ -16,6 +16,9 @@ void ModelConfig::fields(Fields& f) {
   f("head-dim", head_dim, "size of a head; 0: dim / heads. transformers reads no other").at_least(0);
   f("hidden", hidden, "hidden units of the feed-forward networks").at_least(1);
   f("deviation", deviation, "standard deviation of initial weights").above(0);
+  f("positions", positions,
+    {{"learned", BertOptions::Positions::learned}, {"sinusoidal", BertOptions::Positions::sinusoidal}},
+    "sinusoidal ones are not trained");
   f.only_behind(before, "without --pretrained", [&folder = f.at("pretrained")] { return folder.text().empty(); });
   f("dropout", dropout, "everywhere in the model").at_least(0).below(1);
   attention_blocks_field(f, attention_blocks);
@@ -76,6 +79,7 @@ void ModelConfig::take_sizes_of(const BertOptions& options) {
   head_dim = options.attention.head_dim;
   hidden = options.hidden;
   deviation = options.deviation;
+  positions = options.positions;
 }
 
 std::string Config::tokenizer_folder() const {
@@ -113,6 +117,7 @@ BertOptions Config::bert_options(int64_t vocabulary, int64_t padding) const {
     options.vocabulary = vocabulary;
     options.padding = padding;
     options.length = max_length;
+    options.positions = model.positions;
     options.layers = model.layers;
     options.dim = model.dim;
     options.hidden = model.hidden;

@@ -21,6 +21,7 @@ struct ModelConfig {
   int64_t hidden = 512;
   double dropout = 0.1;
   double deviation = 0.02;
+  BertOptions::Positions positions = BertOptions::Positions::learned;
   std::string attention_blocks{};
   MechanismConfig mechanism;
 

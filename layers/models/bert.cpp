@@ -55,6 +55,10 @@ Bert::Bert(Slot slot, const BertOptions& options, Generator& init)
               options.recompute, init) {
   if (options.padding >= options.vocabulary)
     fail("bert: the padding token {} is none of {} tokens", options.padding, options.vocabulary);
+  if (options.positions == BertOptions::Positions::sinusoidal) {
+    positions_.weight.value.copy_(sinusoidal_positions(options.length, options.dim));
+    positions_.set_trainable(false);
+  }
   if (options.padding >= 0) tokens_.weight.value.slice(0, options.padding, options.padding + 1).fill_(0);
   const auto linear_of = [&](const char* name, int64_t outputs) {
     return std::make_unique<Linear>(sub(name), options.dim, outputs, init, normal_weights(options));

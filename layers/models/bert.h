@@ -19,10 +19,16 @@ namespace bochner {
 
 /// The defaults are those of BERT-base, uncased.
 struct BertOptions {
+  enum class Positions : unsigned char {
+    learned,
+    sinusoidal  ///< of Vaswani et al. (layers/embedding.h), and never trained. Files hold them like learned ones
+  };
+
   int64_t vocabulary = 30522;
   int64_t padding = 0;   ///< the token whose embedding is never trained as an input; -1: none
   int64_t length = 512;  ///< longest sequence
-  int64_t types = 2;     ///< of segments: 0 for the first text of a pair, 1 for the second
+  Positions positions = Positions::learned;
+  int64_t types = 2;  ///< of segments: 0 for the first text of a pair, 1 for the second
   int64_t layers = 12;
   int64_t dim = 768;
   int64_t hidden = 3072;                       ///< of the feed-forward networks

@@ -17,6 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr int64_t kLargestConfig = int64_t{16} << 20;
 constexpr const char* kOwnType = "bochner-bert";
+constexpr const char* kSinusoidal = "sinusoidal_pos_embds";  // as DistilBERT's config.json has it; BERT's ignores it
 
 struct Config {
   explicit Config(const std::filesystem::path& folder)
@@ -259,6 +260,7 @@ BertOptions read_bert_options(const std::filesystem::path& folder) {
   if (own) read_attention(config, options);
   options.vocabulary = config.size("vocab_size", options.vocabulary);
   options.length = config.size("max_position_embeddings", options.length);
+  if (members.flag(kSinusoidal, false)) options.positions = BertOptions::Positions::sinusoidal;
   options.types = config.size("type_vocab_size", options.types);
   const bool unpadded = config.root.contains("pad_token_id") && members.find("pad_token_id") == nullptr;
   options.padding = unpadded ? -1 : members.number("pad_token_id", 0, options.vocabulary - 1, 0);
@@ -321,6 +323,7 @@ std::string pretrained_config(const Bert& model, Reader reader) {
   if (own) config["attention"] = attention_config(options);
   config["vocab_size"] = options.vocabulary;
   config["max_position_embeddings"] = options.length;
+  if (options.positions == BertOptions::Positions::sinusoidal) config[kSinusoidal] = true;
   config["type_vocab_size"] = options.types;
   config["pad_token_id"] = options.padding >= 0 ? ordered_json(options.padding) : ordered_json();
   config["classifier_dropout"] = options.classifier_dropout;

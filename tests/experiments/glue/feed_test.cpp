@@ -1,7 +1,10 @@
 // What batches of GLUE's texts contain.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "experiments/glue/problem.h"
+#include "tests/files.h"
 
 namespace bochner {
 namespace {
@@ -43,6 +46,32 @@ TEST(GlueFeed, TypesAreThoseOfTheRowWhateverTheOrder) {
   glue::TextFeed feed(three_pairs(), {.batch_size = 1, .shuffle = false});
   feed.next();
   EXPECT_EQ(feed.next().at("types").to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0, 1, 1, 1, 1, 1, 1}));
+}
+
+TEST(GlueTexts, HoldSpecialTokensOnlyIfAskedTo) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "glue/RTE");
+  const std::string row = "index\tsentence1\tsentence2\tlabel\n0\ta [MASK] b\tc\tentailment\n";
+  for (const char* name : {"train.tsv", "dev.tsv"}) test::put(folder / ("glue/RTE/" + std::string(name)), row);
+  std::filesystem::create_directories(folder / "model");
+  std::filesystem::copy(BOCHNER_SOURCE_DIR "/tests/golden/wordpiece/vocab.txt", folder / "model/vocab.txt");
+  const auto config = std::make_shared<glue::TextConfig>();
+  config->pretrained = (folder / "model").string();
+  config->partial.taken = true;
+  RunOptions run;
+  run.data = folder.path().string();
+  const auto masks = [&](bool special_in_text) {
+    config->special_in_text = special_in_text;
+    const std::vector<glue::GlueTask> tasks = glue::glue_tasks(config);
+    const auto rte = std::ranges::find(tasks, "rte", &glue::GlueTask::name);
+    const auto ignored = [](const std::string&) {};
+    const glue::Texts texts = rte->load(run, {ignored, ignored});
+    const Examples batch = glue::TextFeed(std::make_shared<const glue::Encoded>(texts.train), {.batch_size = 1}).next();
+    const std::vector<int64_t> ids = batch.at("ids").to_vector<int64_t>();
+    return std::ranges::count(ids, texts.tokenizer->vocabulary().mask);
+  };
+  EXPECT_EQ(masks(true), 1);
+  EXPECT_EQ(masks(false), 0);
 }
 
 }  // namespace

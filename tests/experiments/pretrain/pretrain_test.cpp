@@ -150,6 +150,22 @@ TEST_F(Pretrain, AnyAttentionIsReadAgain) {
   EXPECT_NE(softmax.err.find("say --attention=gmm-prf"), std::string::npos) << softmax.err;
 }
 
+TEST_F(Pretrain, SinusoidalPositionsStayWhereAModelIsTrainedFurther) {
+  ASSERT_EQ(run({"--steps=2", "--out=g", "--model.positions=sinusoidal"}).code, 0);
+  ASSERT_EQ(run({"--steps=2", "--out=h", "--pretrained=g/model"}).code, 0);
+  EXPECT_EQ(json::parse(contents(folder_ / "h/model/config.json"))["sinusoidal_pos_embds"], true);
+  EXPECT_NE(contents(folder_ / "h/config.ini").find("\npositions = sinusoidal\n"), std::string::npos);
+  const auto positions = [&](const char* model) {
+    return read_safetensors(folder_ / model / "model.safetensors")
+        .tensors.at("bert.embeddings.position_embeddings.weight")
+        .to_vector<float>();
+  };
+  EXPECT_EQ(positions("h/model"), positions("g/model"));
+  const Ended other = run({"--steps=1", "--out=i", "--pretrained=g/model", "--model.positions=learned"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("--model.positions"), std::string::npos) << other.err;
+}
+
 TEST_F(Pretrain, SomeBlocksMayKeepSoftmax) {
   const Ended ended = run({"--steps=3", "--out=g", "--attention=performer", "--model.mechanism.features=12",
                            "--model.layers=3", "--model.attention-blocks=0,2"});

@@ -169,6 +169,34 @@ TEST(Bert, TheVectorOfThePaddingTokenIsNotTrainedAsAnInput) {
   EXPECT_GT(largest_number(tied.select(0, 0)), 0) << "as an output it is";
 }
 
+TEST(Bert, SinusoidalPositionsStayAndFilesSayWhatTheyAre) {
+  BertOptions options = small_bert();
+  options.dropout = options.attention_dropout = options.classifier_dropout = 0;
+  Generator init(1);
+  const int64_t learnt = Bert({}, options, init).parameter_count();
+  options.positions = BertOptions::Positions::sinusoidal;
+  Bert bert({}, options, init);
+  EXPECT_EQ(bert.parameter_count(), learnt - options.length * options.dim);
+  const Tensor ids = some_ids({4, 9}), labels = Tensor::from<int64_t>({0, 1, 1, 0}, {4});
+  Generator noise(2);
+  Context context{noise, true};
+  const Tensor words = bert.state().at("embeddings.tokens.weight").clone();
+  descend(
+      bert, [&] { return cross_entropy(bert.class_scores(bert.pool(bert.forward({ids}, context)), context), labels); },
+      2, 0.3);
+  const test::TemporaryFolder folder;
+  save_pretrained(bert, folder.path());
+  Generator other(3);
+  Bert read({}, read_bert_options(folder.path()), other);
+  load_pretrained(read, folder.path());
+  EXPECT_EQ(read.parameter_count(), bert.parameter_count());
+  EXPECT_EQ(pretrained_type(folder.path()), "bert") << "transformers reads the table as it does a learned one";
+  for (Bert* one : {&bert, &read}) {
+    EXPECT_EQ(largest_number(one->state().at("embeddings.positions.weight") - sinusoidal_positions(12, 8)), 0);
+    EXPECT_GT(largest_number(one->state().at("embeddings.tokens.weight") - words), 0);
+  }
+}
+
 TEST(Bert, RefusesWhatDoesNotFit) {
   Generator init(1), noise(2);
   Bert bert({}, small_bert(), init);
