@@ -256,6 +256,7 @@ TEST(BundleProgram, BundlesFinishedRunsOfBothKinds) {
   ASSERT_EQ(exact.code, 0) << exact.err;
   const auto before_after = rows("exact/results.json");
   ASSERT_EQ(before_after.size(), 2U);
+  EXPECT_EQ(nlohmann::json::parse(contents(folder / "exact/results.json"))["settings"]["data"], "out/snnk-relu");
   EXPECT_EQ(before_after[0][1], before_after[1][1]);  // accuracy
   EXPECT_LT(std::stod(before_after[1][3]), 1e-5);     // logits apart
   EXPECT_LT(std::stoi(before_after[1][4]), std::stoi(before_after[0][4]));

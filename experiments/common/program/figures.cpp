@@ -67,6 +67,7 @@ void write_figures(const Session& session, std::vector<Figure> figures, const st
                                     {"experiment", session.experiment.name},
                                     {"task", options.task},
                                     {"protocol", options.preset.empty() ? "custom" : options.preset},
+                                    {"settings", nlohmann::ordered_json::parse(session.fields.json())},
                                     {"seed", options.seed},
                                     {"device", options.device},
                                     {"git", build.commit},

@@ -27,8 +27,8 @@ struct NamedTable {
 /// An Error if options of training are given, or if the folder of the results holds a run or cannot be written.
 void require_measurement(const Experiment& experiment, const Fields& fields, const RunOptions& options);
 
-/// Writes config.ini, results.json and report.html into the run folder that the options name: figures, tables, and what
-/// the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, unless --quiet is
+/// Writes config.ini, results.json and report.html into the run folder that the options name: the settings, figures,
+/// tables, and what the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, unless --quiet is
 /// given. Curves get their colours here.
 void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables = {});
 
