@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -32,8 +33,8 @@ using Seconds = std::chrono::duration<double>;
 
 // In seconds:
 constexpr double kBetweenSigns = 1;  ///< from one sign of life to the next
-/// How long the first process waits, when another one ends by an error, for the same error of its own; and how long
-/// others wait for the one of them that speaks when the first is lost.
+/// How long the first process waits, when another one ends by an error, for the same error of its own; and one process
+/// for another that reports a loss before it (turn_of).
 constexpr double kGrace = 1.5;
 constexpr double kConnecting = 10;      ///< for all processes to connect
 constexpr double kParting = 10;         ///< for the others to leave too
@@ -44,6 +45,12 @@ constexpr uint32_t kLongest = 1 << 16;  ///< bytes of a message
 constexpr char kAlive = 'a';
 constexpr char kFarewell = 'f';
 constexpr char kError = 'e';
+
+/// The first may not be lost alone, as its machine held others, too. So 1, 2, 4, 8, ... report its loss, one kGrace
+/// after the other, where those before them have not ended them meanwhile. The rest end in silence with the next of
+/// these.
+bool speaks(int rank) { return rank == 0 || std::has_single_bit(static_cast<unsigned>(rank)); }
+double turn_of(int rank) { return rank <= 1 ? 0 : kGrace * std::bit_width(static_cast<unsigned>(rank - 1)); }
 
 double since(Clock::time_point then) { return Seconds(Clock::now() - then).count(); }
 
@@ -187,7 +194,7 @@ class Lifeline::Watch {
     int rank;
     Socket socket;
     std::string unread = {};
-    Clock::time_point heard = Clock::now();
+    Clock::time_point heard = Clock::now();  ///< or when its connection was seen to end
     bool farewell = false;
     bool gone = false;
     Failure error = {};  ///< by which it ended
@@ -250,7 +257,23 @@ class Lifeline::Watch {
     std::string frame(1, kind);
     frame.append(reinterpret_cast<const char*>(&length), sizeof length);
     frame += text;
-    ::send(peer.socket.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    size_t sent = 0;
+    while (sent < frame.size()) {
+      const ssize_t now =
+          ::send(peer.socket.get(), frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (now > 0) {
+        sent += static_cast<size_t>(now);
+      } else if (sent == 0) {
+        return;  // one heartbeat less; the next one tells, too
+      } else if (errno != EINTR && !(errno == EAGAIN && ready(peer.socket.get(), POLLOUT, kBetweenSigns))) {
+        return part(peer);  // what follows would be read as the rest of this
+      }
+    }
+  }
+
+  static void part(Peer& peer) {
+    peer.gone = true;
+    peer.heard = Clock::now();
   }
 
   /// What the first one says of it to the others is its code.
@@ -264,20 +287,14 @@ class Lifeline::Watch {
     char bytes[4096];
     const ssize_t got = ::recv(peer.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) {
-      peer.gone = true;
-      return;
-    }
+    if (got <= 0) return part(peer);
     peer.heard = Clock::now();
     peer.unread.append(bytes, static_cast<size_t>(got));
     for (;;) {
       uint32_t length = 0;
       if (peer.unread.size() < 1 + sizeof length) return;
       std::memcpy(&length, peer.unread.data() + 1, sizeof length);
-      if (length > kLongest || (peer.unread[0] == kError && length == 0)) {
-        peer.gone = true;
-        return;
-      }
+      if (length > kLongest || (peer.unread[0] == kError && length == 0)) return part(peer);
       if (peer.unread.size() < 1 + sizeof length + length) return;
       if (peer.unread[0] == kFarewell) peer.farewell = true;
       if (peer.unread[0] == kError && peer.failed == Clock::time_point{}) {
@@ -291,7 +308,10 @@ class Lifeline::Watch {
 
   /// Whether another process is lost, while this one is at work.
   void judge() {
-    const bool speaks = comm_.rank() <= 1;
+    const double turn = turn_of(comm_.rank());
+    const auto told = [&](const std::string& text) {
+      return Failure{Failure::kRunning, speaks(comm_.rank()) ? text : ""};
+    };
     for (const Peer& peer : peers_) {
       const bool failed = peer.failed != Clock::time_point{};
       if (woke_ && since(*woke_) < kGrace && (failed || peer.gone)) return lose({Failure::kRunning, ""});  // it told
@@ -302,13 +322,11 @@ class Lifeline::Watch {
           return lose({peer.error.code, fmt::format("{}: {}", who, peer.error.message)});
         }
       } else if (peer.gone && !peer.farewell) {
-        return lose({Failure::kRunning, speaks ? who + " has ended: it was killed, or has crashed" : ""});
-      } else if (!peer.gone && since(peer.heard) > patience_ + (speaks ? 0 : kGrace)) {
-        return lose({Failure::kRunning,
-                     speaks ? fmt::format("{} gave no sign of life for {:g} seconds: it is frozen, or its machine is "
-                                          "gone",
-                                          who, patience_)
-                            : ""});
+        if (since(peer.heard) < turn) continue;
+        return lose(told(who + " has ended: it was killed, or has crashed"));
+      } else if (!peer.gone && since(peer.heard) > patience_ + turn) {
+        return lose(told(fmt::format("{} gave no sign of life for {:g} seconds: it is frozen, or its machine is gone",
+                                     who, patience_)));
       }
     }
   }

@@ -33,6 +33,17 @@ std::vector<Parameter*> parameters_on(Device device, Module& model) {
   return model.parameters();
 }
 
+/// The noise of part `i` of a step's batch, and what all parts share.
+class PartNoise {
+ public:
+  PartNoise(const Generator& of_step, int64_t i)
+      : shared_(of_step.fork(0)), own_(of_step.fork(static_cast<uint64_t>(i) + 1)) {}
+  Context context(int64_t number, SequenceSlice* slice) { return {own_, true, number, &shared_, slice}; }
+
+ private:
+  Generator shared_, own_;
+};
+
 /// Refuses to divide a batch that cannot be divided.
 Problem checked(Problem problem, const RunOptions& run) {
   BOCHNER_ASSERT(problem.model && problem.forward && problem.objective);
@@ -206,9 +217,8 @@ void Learner::add_shards(const Examples& batch, int64_t step) {
     const bool empty = shard.size() == 0;
     if (empty) shard = batch.part(batch.size() - 1, batch.size());
     if (slice != nullptr) shard = shard.of_slice(*slice, problem_.sequences);
-    Generator shared = of_step.fork(0);
-    Generator own = of_step.fork(static_cast<uint64_t>(i) + 1);
-    Context context{own, true, step * parts + i, &shared, slice};  // each part draws the shared noise anew
+    PartNoise noise(of_step, i);
+    Context context = noise.context(step * parts + i, slice);  // each part draws the shared noise anew
     const Totals totals{Tensor::zeros({}, DType::f64, device_), Tensor::zeros({}, DType::f64, device_)};
     if (empty) {
       problem_.forward(shard, context);
@@ -229,11 +239,18 @@ Blame Learner::blame(int64_t step) {
     next_ = step + 1;
   }
   Blame blame{.examples = batch_.numbers};
+  if (slices_ > 1) return blame;  // whole sequences may not fit into memory
   const Examples batch = place_.put(batch_);
+  const Generator of_step = Generator(noise_.seed()).fork(static_cast<uint64_t>(step));
   try {
-    Tape tape({.check_finite = true});
-    Context context{noise_, true, step};
-    problem_.objective->loss(problem_.forward(batch, context), batch);
+    for (int64_t i = 0; i < std::max(shards_, 1); ++i) {
+      const Examples part = sharded_ ? batch.part(i, shards_) : batch;
+      if (part.size() == 0) continue;
+      PartNoise noise(of_step, i);
+      Tape tape({.check_finite = true});
+      Context context = sharded_ ? noise.context(step * shards_ + i, nullptr) : Context{noise_, true, step};
+      problem_.objective->loss(problem_.forward(part, context), part);
+    }
   } catch (const Error& error) {
     blame.layer = error.what();
   }

@@ -1,9 +1,12 @@
 // Steps whose batch is cut into shards, in one process.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "autograd/fused/dropout.h"
 #include "experiments/learners/learner.h"
 #include "layers/batch_norm.h"
+#include "tests/engine/comm/in_threads.h"
 #include "tests/experiments/learner_problems.h"
 
 namespace bochner {
@@ -48,6 +51,42 @@ TEST(Shards, TheirGradientIsThatOfTheBatch) {
     const Metrics a = whole.evaluate(Split::test);
     const Metrics b = parts.evaluate(Split::test);
     for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i].second, b[i].second, 1e-6) << a[i].first;
+  }
+}
+
+TEST(Shards, ProcessesTakeTheBatchesOfAnEvaluationInTurns) {
+  constexpr int kProcesses = 2;
+  std::array<int, kProcesses> passes{};
+  in_threads(kProcesses, [&](Communicator& comm) {
+    const RunOptions run = in_shards(8, 4);
+    Problem problem = of_tokens(run);
+    const auto forward = [of_problem = problem.forward, &mine = passes.at(static_cast<size_t>(comm.rank()))](
+                             const Examples& examples, Context& context) {
+      ++mine;
+      return of_problem(examples, context);
+    };
+    problem.forward = forward;
+    Learner learner(run, adamw(), std::move(problem));
+    learner.share(comm);
+    learner.evaluate(Split::test);  // 40 examples in batches of 16
+  });
+  EXPECT_EQ(passes, (std::array<int, kProcesses>{2, 1}));
+}
+
+TEST(Shards, ALossThatIsNotFiniteIsBlamedOnALayerUnlessSequencesAreCut) {
+  const TaskData data = task_of(1);
+  for (const auto& [shards, slices] : {std::pair{0, 1}, {4, 1}, {4, 2}}) {
+    RunOptions run = in_shards(8, shards);
+    run.sequence_shards = slices;
+    Problem problem = sequence::classification(run, encoder("performer"), data, judged_by_accuracy());
+    for (Parameter* parameter : problem.model->parameters()) {
+      if (parameter->name == "trunk.blocks.0.feed_forward.in.weight") parameter->value.fill_(INFINITY);
+    }
+    Learner learner(run, adamw(), std::move(problem));
+    EXPECT_FALSE(std::isfinite(learner.step(0).loss.item()));
+    const Blame blame = learner.blame(0);
+    EXPECT_EQ(std::ssize(blame.examples), 8);
+    EXPECT_EQ(blame.layer.find("feed_forward") != std::string::npos, slices == 1) << blame.layer;
   }
 }
 

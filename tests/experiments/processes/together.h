@@ -77,4 +77,32 @@ class UnderMpirun : public testing::Test {
   TemporaryFolder folder_;
 };
 
+/// The process with this rank that mpirun started.
+inline pid_t process_of(pid_t mpirun, int rank) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string pid = entry.path().filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string stat = contents(entry.path() / "stat");
+    const std::string after = stat.substr(std::min(stat.size(), stat.rfind(')') + 4));
+    if (std::atoi(after.c_str()) != mpirun) continue;
+    const std::string variables = contents(entry.path() / "environ");
+    if (variables.find(fmt::format("OMPI_COMM_WORLD_RANK={}", rank) + '\0') != std::string::npos) return std::stoi(pid);
+  }
+  return 0;
+}
+
+/// Runs of that problem.
+class Together : public UnderMpirun {
+ protected:
+  /// Starts a run that takes long, and waits until it has a checkpoint.
+  std::unique_ptr<Process> begun(int processes, const std::string& out, const Words& more = {}) {
+    auto process = std::make_unique<Process>(
+        mpirun(processes, kLra + Words{"--steps=1000000", "--threads=1", "--out=" + out} + more), folder_.path(),
+        kAsRoot);
+    EXPECT_TRUE(process->wait_for(process->err(), "step 16: valid"));
+    while (!std::filesystem::exists(folder_ / (out + "/checkpoint-last"))) usleep(1000);
+    return process;
+  }
+};
+
 }  // namespace bochner::test
