@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "engine/error.h"
@@ -111,8 +112,13 @@ Preparation read_preparation(const std::filesystem::path& folder, int64_t side, 
     std::fill(preparation.mean.begin(), preparation.mean.end(), 0.0);
     std::fill(preparation.deviation.begin(), preparation.deviation.end(), 1.0);
   }
-  if (std::any_of(preparation.deviation.begin(), preparation.deviation.end(), [](double d) { return !(d > 0); }))
-    fail("{}: image_std must be above 0", path);
+  for (const double deviation : preparation.deviation) {
+    if (!(static_cast<float>(deviation) > 0)) fail("{}: image_std must be above 0", path);
+  }
+  for (const std::vector<double>* values : {&preparation.mean, &preparation.deviation}) {
+    if (!std::ranges::all_of(*values, [](double value) { return std::isfinite(static_cast<float>(value)); }))
+      fail("{}: image_mean or image_std is too large for float32", path);
+  }
   return preparation;
 }
 

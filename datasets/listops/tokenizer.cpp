@@ -61,10 +61,11 @@ void encode(std::string_view text, Tokenisation tokenisation, int64_t max_length
       ++count;
     }
     at += size;
-    if (at == text.size()) return;
+    if (at == text.size()) break;
     if (text[at] != ' ') refuse(at, "should be a blank or the end of the text");
     if (++at == text.size()) place.fail_at(at - 1, "a blank at the end of the text");
   }
+  if (count == 0) place.fail_at(0, "{} has no token that a model reads", shown(text.substr(0, 8)));
 }
 
 }  // namespace bochner::listops

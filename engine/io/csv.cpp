@@ -84,7 +84,8 @@ bool CsvReader::find_row(size_t& length, size_t& next, bool& quotes) {
     const char* end = buffer_.data() + end_;
     const char* from = start + seen;
     const char* line_end = find(from, end, '\n');
-    if (options_.quotes) {
+    const bool is_comment = options_.comment != 0 && start != end && *start == options_.comment;  // its quotes are text
+    if (options_.quotes && !is_comment) {
       const auto count = std::count(from, line_end, '"');
       quotes = quotes || count > 0;
       inside = inside != (count % 2 != 0);

@@ -18,7 +18,7 @@ std::filesystem::path run_before(const pretrain::Config& config, const Session& 
     std::filesystem::path folder = run.out;
     if (folder.empty()) folder = folder_of_runs(session.experiment, run);
     if (run.seeds > 1) folder /= fmt::format("seed{}", run.seed);
-    if (holds_run(folder)) return folder;
+    if (std::filesystem::exists(folder / kCheckpointLast)) return folder;  // or else it begins anew
   }
   return run.init;
 }

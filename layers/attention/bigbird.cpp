@@ -24,7 +24,7 @@ class BigBird : public Mechanism {
       Joined::options(list);
       list.at("dropout").counts_where([this] { return !skyformer(); });
       list.at("length").counts_where([this] { return skyformer(); });
-      list("random-blocks", random_blocks, "number of random blocks of bigbird").at_least(0);
+      list("random-blocks", random_blocks, "number of random blocks of bigbird").at_least(0).at_most(kMostOfASize);
     }
   };
 
@@ -83,7 +83,7 @@ class BigBird : public Mechanism {
   Plan make_plan(const Tensor& keys, int64_t B, int64_t L, int64_t N) const {
     const auto positions = real_positions(keys, B, L);
     const Generator random(static_cast<uint64_t>(seed_.to_vector<int64_t>()[0]));
-    const int64_t w = 5 + options_.random_blocks;
+    const int64_t w = 5 + std::min(options_.random_blocks, N);
     std::vector<int64_t> blocks(static_cast<size_t>(B * N * w));
     std::vector<uint8_t> valid(blocks.size());
     std::vector<int64_t> ends;
@@ -112,7 +112,7 @@ class BigBird : public Mechanism {
     const auto whole = next_power_of_two(std::max(options_.length, L));
     const int64_t n = std::max(N, whole / options_.block);
     const Generator random(static_cast<uint64_t>(seed_.to_vector<int64_t>()[0]));
-    const int64_t w = 5 + options_.random_blocks;
+    const int64_t w = 5 + std::min(options_.random_blocks, n);
     std::vector<int64_t> blocks(static_cast<size_t>(H * N * w));
     std::vector<uint8_t> valid(blocks.size());
     std::vector<int64_t> from;

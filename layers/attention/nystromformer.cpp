@@ -30,6 +30,7 @@ class Nystromformer : public Mechanism {
       list.at("length").counts_where([this] { return released(); });
       list("convolution", convolution, "positions that nystromformer's convolution spans, an odd number; 0: none")
           .at_least(0)
+          .at_most(kMostOfASize)
           .counts_where([this] { return !released(); });
     }
   };

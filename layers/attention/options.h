@@ -107,7 +107,8 @@ struct Iterations {
   int64_t iterations = 6;
   void options(OptionList& list) {
     list("iterations", iterations, "iterations of the Nystrom methods' inverse, or of sinkhorn's normalisation")
-        .at_least(0);
+        .at_least(0)
+        .at_most(1000);
   }
 };
 

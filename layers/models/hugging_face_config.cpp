@@ -108,7 +108,8 @@ void read_trunk(const Config& config, Options& options) {
   }
 }
 
-/// Refuses sizes for which the weights have too few bytes, before a model of that size is made.
+/// Refuses sizes for which the weights have too few bytes, before a model of that size is made. Besides its blocks it
+/// has so many rows of `dim` numbers.
 template <class Options>
 void check_bytes(const Config& config, const std::filesystem::path& folder, const Options& options, int64_t rows) {
   const std::filesystem::path weights = pretrained_weights(folder);
@@ -279,7 +280,8 @@ BertOptions read_bert_options(const std::filesystem::path& folder) {
         "BertForNextSentencePrediction and BertForSequenceClassification",
         config.path, architecture);
   }
-  check_bytes(config, folder, options, options.vocabulary + options.length + options.types);
+  const int64_t of_heads = (options.pooler ? options.dim : 0) + (options.masked_tokens ? options.dim : 0);
+  check_bytes(config, folder, options, options.vocabulary + options.length + options.types + of_heads);
   return options;
 }
 
@@ -304,7 +306,8 @@ VitOptions read_vit_options(const std::filesystem::path& folder) {
          architecture);
   }
   const int64_t side = options.image / options.patch;
-  check_bytes(config, folder, options, side * side + options.channels * options.patch * options.patch);
+  const int64_t of_pooler = options.pooler ? options.dim : 0;
+  check_bytes(config, folder, options, side * side + options.channels * options.patch * options.patch + of_pooler);
   return options;
 }
 

@@ -132,6 +132,21 @@ TEST(Headline, CallsLevelWhatDiffersByLessThanOneDeviation) {
       << headlines(runs)[0].meaning;
 }
 
+TEST(Headline, CallsEqualsLevelAndOrdersNumbersAlone) {
+  std::vector<RunRecord> runs;
+  add_runs(runs, "a", {0.5, 0.5});
+  add_runs(runs, "b", {0.5, 0.5});
+  EXPECT_NE(headlines(runs)[0].meaning.find(" a and b are level"), std::string::npos) << headlines(runs)[0].meaning;
+  std::vector<RunRecord> with_nan;
+  add_runs(with_nan, "a", {NAN, NAN});
+  add_runs(with_nan, "b", {0.5, 0.5});
+  EXPECT_TRUE(headlines(with_nan)[0].result.starts_with("b 50.0 ± 0.0 %, a nan")) << headlines(with_nan)[0].result;
+  EXPECT_NE(headlines(with_nan)[0].meaning.find(" Not all results are numbers"), std::string::npos);
+  std::vector<RunRecord> nothing;
+  add_runs(nothing, "a", {NAN});
+  EXPECT_NE(headlines(nothing)[0].meaning.find(" Nothing here is better"), std::string::npos);
+}
+
 TEST(Headline, SaysThatNothingWasLearnt) {
   std::vector<RunRecord> runs;
   add_runs(runs, "a", {0.147});

@@ -206,6 +206,10 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   const std::string report = contents(folder / "out/report.html");
   EXPECT_NE(report.find("Test loss against parameters"), std::string::npos);
   EXPECT_NE(report.find("snnk-relu d32 m16"), std::string::npos);
+  const auto overrides = [&](const char* name) { return test::results_of(folder / "out" / name)["overrides"]; };
+  EXPECT_EQ(overrides("snnk-relu-d32-m16-seed2")["model.hidden"], "32");
+  EXPECT_EQ(overrides("snnk-relu-d32-m16-seed2")["model.features"], "16");
+  EXPECT_FALSE(overrides("linear-d8-seed1").contains("model.features"));
   // A run of the sweep can be repeated alone, and what is finished stays.
   EXPECT_EQ(contents(folder / "out/snnk-relu-d32-m16-seed2/config.ini").find("sweep"), std::string::npos);
   std::vector<std::string> again = short_uci(sweep);
@@ -214,6 +218,9 @@ TEST(UciProgram, SweepsWidthsAndFeatures) {
   std::filesystem::remove(folder / "out/report.html");
   ASSERT_EQ(run(folder, again).code, 0);
   EXPECT_EQ(contents(folder / "out/report.html").empty(), false);
+  again.emplace_back("--sweep.features=4,16,64");
+  const Ended extended = run(folder, again);
+  EXPECT_EQ(extended.code, 0) << extended.err;
   const Ended twice = run(folder, short_uci({"--attention=snnk-cos", "--sweep.features=4,8,4", "--out=odd"}));
   EXPECT_EQ(twice.code, 2);
   EXPECT_NE(twice.err.find("--sweep.features: 4 stands twice"), std::string::npos) << twice.err;

@@ -32,6 +32,9 @@
 
 namespace bochner {
 
+/// Settings that differ from those of the preset, as (name, value).
+using Overrides = std::vector<std::pair<std::string, std::string>>;
+
 /// An option (engine/option.h) of a config struct, with the properties that only programs need.
 class Field : public Option {
  public:

@@ -32,7 +32,7 @@ struct Session {
   std::string program;  ///< argv[0]
   /// The command that continues all runs of this call after an interrupt; empty if there is one run.
   std::string go_on;
-  std::vector<std::pair<std::string, std::string>> overrides;
+  Overrides overrides;
   Assignments for_resume{};      ///< of the command line: changes that are allowed when a run is resumed
   Communicator& comm = alone();  ///< the processes that run this together
   DataLog data{};                ///< what was read for all runs of this call

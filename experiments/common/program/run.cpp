@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/comm/silence.h"
 #include "engine/error.h"
 #include "engine/io/file.h"
 #include "experiments/common/process/interrupt.h"
@@ -57,6 +58,20 @@ std::vector<std::string> read_identity(const Session& session, const RunFolder& 
         std::exchange(identity.config, stamped_config(config_ini(session.experiment, session.fields), identity.id));
   }
   return changed;
+}
+
+/// The settings that differ from the protocol's: those that the run began with, and those that the command line changes
+/// now. A run that is continued reads all settings from config.ini, also those that were computed when it began.
+Overrides overrides_of(const Session& session, const std::optional<StoredRun>& stored,
+                       const std::vector<std::string>& changed) {
+  if (!stored || stored->overrides.empty()) return session.overrides;
+  Overrides all = parse_overrides_json(stored->overrides, kCheckpointLast);
+  for (const std::string& name : changed) {
+    std::erase_if(all, [&](const auto& one) { return one.first == name; });
+    const auto now = std::ranges::find(session.overrides, name, &Overrides::value_type::first);
+    if (now != session.overrides.end()) all.push_back(*now);
+  }
+  return all;
 }
 
 /// For a run that is continued in shards.
@@ -178,6 +193,8 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
     identity.config = stamped_config(config_ini(session.experiment, session.fields), identity.id);
   }
   if (in_shards && stored && stored->step > 0) warn_of_shards(session, stored->step);
+  const Overrides overrides = overrides_of(session, stored, changed);
+  identity.overrides = overrides_json(overrides);
   std::vector<std::string> again = {"--resume", "--out", folder.path().string()};
   for (const std::string& name : changed)
     again.push_back(fmt::format("--{}={}", name, session.fields.find(name)->text()));
@@ -211,6 +228,8 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
     run.result = trainer.run();
   } catch (const DiskError&) {
     throw;
+  } catch (const Silence&) {
+    throw;
   } catch (const Error&) {
     if (trainer.steps() == 0) folder.discard();  // a mistake in the settings that only a step finds: try again there
     throw;
@@ -219,7 +238,7 @@ RunRecord train_run(Session& session, const TrainPlan& plan, RunFolder folder, c
   run.task = options.task;
   run.protocol = options.preset.empty() ? "custom" : options.preset;
   if (!session.learns.empty()) run.protocol += ", " + session.learns;
-  run.overrides = session.overrides;
+  run.overrides = overrides;
   run.attention = options.attention;
   run.seed = options.seed;
   run.device = options.device;

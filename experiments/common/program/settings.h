@@ -24,7 +24,7 @@ Environment bochner_environment();
 struct ConfigReport {
   /// Settings that differ from those of the preset or, without one, from the defaults, as (name, value). A result
   /// belongs to the protocol only if this is empty.
-  std::vector<std::pair<std::string, std::string>> overrides;
+  Overrides overrides;
   /// Unknown environment variables and the like.
   std::vector<std::string> warnings;
   /// Options of the command line that change nothing in this run, but may affect another run of the same command.

@@ -56,11 +56,15 @@ std::string order_of(const std::vector<Standing>& standings) {
   if (std::any_of(standings.begin(), standings.end(), [](const Standing& s) { return s.runs < 2; })) {
     return " With a single seed of a mechanism, the order may be luck: --seeds=3 shows by how much results vary.";
   }
+  if (std::any_of(standings.begin(), standings.end(), [](const Standing& s) { return std::isnan(s.spread.mean); })) {
+    return " Not all results are numbers, so there is no order.";
+  }
   std::vector<std::string> level;
   std::vector<std::string> behind;
   for (size_t i = 1; i < standings.size(); ++i) {
     const double deviation = std::max(best.spread.deviation, standings[i].spread.deviation);
-    const bool is_level = std::abs(best.spread.mean - standings[i].spread.mean) < deviation;
+    const double apart = std::abs(best.spread.mean - standings[i].spread.mean);
+    const bool is_level = apart == 0 || apart < deviation;
     (is_level ? level : behind).push_back(standings[i].name);
   }
   if (behind.empty()) {
@@ -84,8 +88,11 @@ Headline headline_of(const std::vector<RunRecord>& runs, const std::string& metr
     most = std::max(most, values.size());
   }
   const double sign = higher_is_better(metric) ? 1 : -1;
+  const auto rank = [&](const Standing& one) {
+    return std::isnan(one.spread.mean) ? -INFINITY : sign * one.spread.mean;
+  };
   std::stable_sort(standings.begin(), standings.end(),
-                   [&](const Standing& a, const Standing& b) { return sign * a.spread.mean > sign * b.spread.mean; });
+                   [&](const Standing& a, const Standing& b) { return rank(a) > rank(b); });
   std::vector<std::string> results;
   for (const Standing& standing : standings) {
     if (results.size() == kMostNamed) break;
@@ -116,7 +123,7 @@ Headline headline_of(const std::vector<RunRecord>& runs, const std::string& metr
                                  most == 1 && standings.size() > 1 ? seeds + " each" : seeds);
   if (standings.size() > 1) headline.meaning += order_of(standings);
   for (const std::string& remark : remarks_of(runs)) headline.meaning += fmt::format(" Note: {}.", remark);
-  if (guess != nullptr && sign * standings.front().spread.mean <= sign * *find_metric(guess->test, metric)) {
+  if (guess != nullptr && !(sign * standings.front().spread.mean > sign * *find_metric(guess->test, metric))) {
     headline.meaning += " Nothing here is better than what needs no learning.";
   }
   return headline;

@@ -53,13 +53,28 @@ std::string name_in(const Json& value, const std::string& file) {
 
 }  // namespace
 
+std::string overrides_json(const Overrides& overrides) {
+  Json all = Json::object();
+  for (const auto& [name, value] : overrides) all[name] = value;
+  return json_text(all);
+}
+
+Overrides parse_overrides_json(std::string_view json, const std::string& file) {
+  const Json all = parse_json(json, file);
+  if (!all.is_object()) fail("{}: its overrides are no object", file);
+  Overrides overrides;
+  for (const auto& [name, value] : all.items()) {
+    if (!value.is_string()) fail("{}: the override {} is no text", file, name);
+    overrides.emplace_back(name, value.get<std::string>());
+  }
+  return overrides;
+}
+
 std::string results_json(const RunRecord& run, const PaperTable& papers) {
   const TrainResult& result = run.result;
   const BuildInfo build = build_info();
   Json model = {{"attention", run.attention}};
   model.update(Json::parse(run.model));
-  Json overrides = Json::object();
-  for (const auto& [name, value] : run.overrides) overrides[name] = value;
   Json paper = nullptr;
   if (const PaperNumber* const number = papers.find(run.protocol, run.task, run.attention); number != nullptr) {
     paper = {{"value", number->value},
@@ -81,7 +96,7 @@ std::string results_json(const RunRecord& run, const PaperTable& papers) {
       {"experiment", run.experiment},
       {"task", run.task},
       {"protocol", run.protocol},
-      {"overrides", overrides},
+      {"overrides", Json::parse(overrides_json(run.overrides))},
       {"model", model},
       {"parameters", result.parameters},
       {"seed", run.seed},

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,8 +18,8 @@ namespace bochner {
 struct RunRecord {
   std::string experiment;
   std::string task;
-  std::string protocol;                                        ///< the preset; `custom` without one
-  std::vector<std::pair<std::string, std::string>> overrides;  ///< settings that differ from the protocol's
+  std::string protocol;  ///< the preset; `custom` without one
+  Overrides overrides;   ///< settings that differ from the protocol's
   std::string attention;
   uint64_t seed = 0;
   std::string device;
@@ -35,6 +36,11 @@ struct RunRecord {
   std::vector<MetricsLine> curves;
   std::filesystem::path folder;  ///< the run folder
 };
+
+/// As JSON: an object of texts.
+std::string overrides_json(const Overrides& overrides);
+/// An Error in the name of `file` if it is something else.
+Overrides parse_overrides_json(std::string_view json, const std::string& file);
 
 /// The version of the format of results.json; older files have none.
 inline constexpr int kResultsSchema = 2;

@@ -120,6 +120,7 @@ std::optional<StoredRun> StoredRun::of(const fs::path& folder) {
   run.data = parse_data_json(state.text("run.data"), state.file);
   run.init = state.text("run.init");
   parse_json(run.init, state.file + ": run.init");  // is copied into results.json
+  if (state.values.contains("run.overrides")) run.overrides = state.text("run.overrides");
   run.step = state.integer("run.step");
   return run;
 }

@@ -35,7 +35,8 @@ struct StoredRun {
   std::string config;         ///< text of config.ini
   std::string config_before;  ///< the text before --resume changed it; empty if it did not
   std::vector<DataRead> data;
-  std::string init;  ///< JSON: where its initial weights came from, if from another run, else null
+  std::string init;       ///< JSON: where its initial weights came from, if from another run, else null
+  std::string overrides;  ///< JSON: settings that differ from the protocol's; empty in older checkpoints
   int64_t step = 0;
 
   /// None if the folder has no checkpoint-last. An Error if it is damaged or of an older version.

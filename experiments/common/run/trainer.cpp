@@ -207,6 +207,7 @@ bool Trainer::reached_its_end() const {
 }
 
 void Trainer::log_training(Records& records) {
+  if (loss_count_ == 0) return;  // no step was made
   Metrics values = {{"loss", loss_sum_ / static_cast<double>(loss_count_)}};
   if (judged_ > 0) values.emplace_back("accuracy", static_cast<double>(correct_) / static_cast<double>(judged_));
   for (const auto& value : model_.extra()) values.push_back(value);

@@ -184,6 +184,7 @@ struct RunIdentity {
   std::string config_before{};   ///< the text before --resume changes it; empty if it does not
   std::vector<DataRead> data{};  ///< what the run learns from
   std::string init = "null";     ///< JSON: where its initial weights came from, if from another run
+  std::string overrides = "{}";  ///< JSON: settings that differ from the protocol's
 };
 
 /// A loss as messages show it: NaN without its sign, which has no meaning.

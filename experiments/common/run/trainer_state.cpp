@@ -69,6 +69,7 @@ State Trainer::now() {
   state.set("run.config_before", identity_.config_before);
   state.set("run.data", data_json(identity_.data));
   state.set("run.init", identity_.init);
+  state.set("run.overrides", identity_.overrides);
   state.set("run.extra", metrics_json(model_.extra()));
   state.set("run.step", step_);
   state.set("run.train_seconds", train_seconds_);

@@ -148,10 +148,20 @@ void run_sweep(Session& session, const std::filesystem::path& folder, ModelConfi
   session.go_on = fmt::format("the same command with --resume --out={}", folder.string());
   std::vector<Point> points = points_of(asked.attention, sweep);
   options.seeds = 1;
+  const ModelConfig asked_model = model;
+  const Overrides asked_overrides = session.overrides;
+  const auto record = [&](const char* name, int64_t value, int64_t before) {
+    if (value == before) return;
+    std::erase_if(session.overrides, [&](const auto& one) { return one.first == name; });
+    session.overrides.emplace_back(name, fmt::format("{}", value));
+  };
   const auto choose = [&](const Point& point) {
     model.hidden = point.hidden;
-    if (point.features != 0) model.features = point.features;
+    model.features = point.features != 0 ? point.features : asked_model.features;
     options.attention = point.layer;
+    session.overrides = asked_overrides;
+    record("model.hidden", model.hidden, asked_model.hidden);
+    record("model.features", model.features, asked_model.features);
   };
   for (const Point& point : points) {  // a mistake in the last one is reported before the first begins
     choose(point);
@@ -168,6 +178,7 @@ void run_sweep(Session& session, const std::filesystem::path& folder, ModelConfi
       options.resume = asked.resume && holds_run(path);
       RunRecord run = train_run(session, plan, RunFolder(path, options.resume), make);
       run.attention = point.name();
+      run.overrides = asked_overrides;  // the name says the others
       point.runs.push_back(std::move(run));
       if (!note) note.emplace("interrupted; go on with: " + session.go_on);
     }

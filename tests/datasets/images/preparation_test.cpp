@@ -74,6 +74,8 @@ TEST(Preparation, RefusesWhatItDoesNotKnow) {
   refused(R"({"resample": 0})", "resample is 0; known here are 2 (bilinear) and 3 (bicubic)");
   refused(R"({"image_mean": [0.5]})", "image_mean is [0.5], but the model has 3 channels");
   refused(R"({"image_std": [1, 0, 1]})", "image_std must be above 0");
+  refused(R"({"image_std": [1, 1e-50, 1]})", "image_std must be above 0");
+  refused(R"({"image_mean": [1e300, 0, 0]})", "image_mean or image_std is too large for float32");
   refused(R"({"do_center_crop": true})", "do_center_crop is true");
   refused(R"({"do_resize": false})", "do_resize is false");
   refused("[]", "preprocessor_config.json");

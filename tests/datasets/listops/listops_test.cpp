@@ -73,6 +73,15 @@ TEST(ListOpsRead, LabelsThatLieAreRefusedUnlessNobodyLooks) {
   EXPECT_EQ(read(path, "toy", {.check_labels = false})->label(1), 3);
 }
 
+TEST(ListOpsRead, AnExpressionWithoutATokenIsRefused) {
+  const TemporaryFolder folder;
+  const auto path = folder.put("a.tsv", "Source\tTarget\n( ]\t2\n");
+  EXPECT_NE(message_of([&] {
+              read(path, "toy", {.tokenisation = Tokenisation::released, .check_labels = false});
+            }).find("row 2 column 1: '( ]' has no token that a model reads"),
+            std::string::npos);
+}
+
 struct Bad {
   const char* what;
   std::string text;

@@ -61,6 +61,12 @@ TEST(Csv, PassesOverAByteOrderMark) {
   EXPECT_EQ(rows_of("\xef\xbb"), Table{{"\xef\xbb"}});
 }
 
+TEST(Csv, QuotesInCommentsAreText) {
+  CsvOptions options;
+  options.comment = '|';
+  EXPECT_EQ(rows_of("| 5\" disks\na,b\n|\n\"c\",d\n", options), (Table{{"a", "b"}, {"c", "d"}}));
+}
+
 TEST(Csv, ReadsNumbersStrictly) {
   const std::string text = " 1,+2, -3 ,1e-3,nan,-inf,1e-400,0x1,1 2,,1e400,9223372036854775808,+-1,1.5\n";
   CsvReader row(bytes_of(text), "t.csv");

@@ -86,6 +86,16 @@ TEST_F(Glue, ARunIsContinuedAsIfItHadNotStopped) {
   EXPECT_EQ(results("whole")["metrics"], results("parts")["metrics"]);
 }
 
+TEST_F(Glue, WhatWasComputedWhenARunBeganIsNoDepartureFromItsProtocol) {
+  const std::vector<std::string> command = {"--task=rte", "--batch=4", "--epochs=1", "--out=run"};
+  ASSERT_EQ(run(command).code, 0);
+  const nlohmann::json before = results("run")["overrides"];
+  EXPECT_TRUE(before.contains("epochs") && !before.contains("steps")) << before;
+  std::filesystem::remove(folder_ / "run/results.json");
+  ASSERT_EQ(run({"--resume", "--out=run"}).code, 0);
+  EXPECT_EQ(results("run")["overrides"], before);
+}
+
 TEST_F(Glue, CheckpointsHoldNoFrozenWeightsAndNeedTheSameFolder) {
   const auto steps = [&](const char* count, const char* out, const char* more) {
     return train({"--steps=" + std::string(count), "--model.method=lora", "--optim.schedule=constant",

@@ -228,6 +228,13 @@ TEST_F(Pretrain, AnswersAreOfTheVocabularyThatTheRunHasLearnedWith) {
   ASSERT_EQ(run({"--steps=2", "--init=a", "--out=b"}).code, 0);
   EXPECT_EQ(contents(folder_ / "b/model/vocab.txt"), vocabulary);
   ASSERT_EQ(run({"--steps=4", "--resume", "--out=b"}).code, 0);
+  // One that ended before its first checkpoint begins anew, with the vocabulary of its initial weights.
+  for (const char* file : {"checkpoint-last", "checkpoint-best", "results.json"})
+    std::filesystem::remove(folder_ / "b" / file);
+  std::filesystem::remove_all(folder_ / "b/model");
+  const Ended anew = run({"--resume", "--out=b", "--init=a"});
+  ASSERT_EQ(anew.code, 0) << anew.err;
+  EXPECT_EQ(contents(folder_ / "b/model/vocab.txt"), vocabulary);
   ASSERT_EQ(run({"--steps=1", "--out=c"}).code, 0);
   EXPECT_NE(contents(folder_ / "c/model/vocab.txt"), vocabulary);
   const Ended other = asked({"--evaluate=a", "--vocab=c/model/vocab.txt"});

@@ -266,6 +266,11 @@ TEST(HuggingFace, WhatIsNotKnownIsRefusedByName) {
   says(refusal_with("num_hidden_layers", -1), "num_hidden_layers is -1, no number from 0 to 4096");
   says(refusal_with("layer_norm_eps", "tiny"), "layer_norm_eps is \"tiny\", no number");
   says(refusal_with("vocab_size", 16777216), "its sizes ask for at least");
+  Folder wide;  // nothing but a pooler of 2^32 numbers
+  wide.config.update({{"num_hidden_layers", 0}, {"hidden_size", 65536}, {"num_attention_heads", 1}});
+  wide.config.update({{"vocab_size", 1}, {"max_position_embeddings", 1}, {"type_vocab_size", 1}, {"pad_token_id", 0}});
+  wide.tensors = {{"embeddings.word_embeddings.weight", Tensor::zeros({4, 65536})}};
+  says(wide.refusal(), "its sizes ask for at least");
   says(refusal_with("num_hidden_layers", 3), "holds no tensor encoder.layer.2.");
   says(refusal_with("vocab_size", 12),
        "tensor embeddings.word_embeddings.weight is (13, 12), the model needs (12, 12)");
