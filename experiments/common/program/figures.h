@@ -28,8 +28,8 @@ struct NamedTable {
 void require_measurement(const Experiment& experiment, const Fields& fields, const RunOptions& options);
 
 /// Writes config.ini, results.json and report.html into the run folder that the options name: the settings, figures,
-/// tables, and what the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder, unless --quiet is
-/// given. Curves get their colours here.
+/// tables, and what the papers print for this task (paper.csv). Prints the tables, the papers' numbers and the folder,
+/// unless --quiet is given. Curves get their colours here.
 void write_figures(const Session& session, std::vector<Figure> figures, const std::vector<NamedTable>& tables = {});
 
 /// The machine's load averages over 1, 5 and 15 minutes and its number of processors, to judge measured times.
