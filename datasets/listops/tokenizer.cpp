@@ -65,7 +65,7 @@ void encode(std::string_view text, Tokenisation tokenisation, int64_t max_length
     if (text[at] != ' ') refuse(at, "should be a blank or the end of the text");
     if (++at == text.size()) place.fail_at(at - 1, "a blank at the end of the text");
   }
-  if (count == 0) place.fail_at(0, "{} has no token that a model reads", shown(text.substr(0, 8)));
+  if (count == 0 && max_length > 0) place.fail_at(0, "{} has no token that a model reads", shown(text.substr(0, 8)));
 }
 
 }  // namespace bochner::listops

@@ -76,10 +76,10 @@ TEST(ListOpsRead, LabelsThatLieAreRefusedUnlessNobodyLooks) {
 TEST(ListOpsRead, AnExpressionWithoutATokenIsRefused) {
   const TemporaryFolder folder;
   const auto path = folder.put("a.tsv", "Source\tTarget\n( ]\t2\n");
-  EXPECT_NE(message_of([&] {
-              read(path, "toy", {.tokenisation = Tokenisation::released, .check_labels = false});
-            }).find("row 2 column 1: '( ]' has no token that a model reads"),
-            std::string::npos);
+  const std::string message =
+      message_of([&] { read(path, "toy", {.tokenisation = Tokenisation::released, .check_labels = false}); });
+  EXPECT_NE(message.find("row 2 column 1"), std::string::npos) << message;
+  EXPECT_NE(message.find("'( ]' has no token that a model reads"), std::string::npos) << message;
 }
 
 struct Bad {
