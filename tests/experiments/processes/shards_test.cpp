@@ -80,7 +80,7 @@ TEST(Shards, ALossThatIsNotFiniteIsBlamedOnALayerUnlessSequencesAreCut) {
     run.sequence_shards = slices;
     Problem problem = sequence::classification(run, encoder("performer"), data, judged_by_accuracy());
     for (Parameter* parameter : problem.model->parameters()) {
-      if (parameter->name == "trunk.blocks.0.feed_forward.in.weight") parameter->value.fill_(INFINITY);
+      if (parameter->name.ends_with("feed_forward.in.weight")) parameter->value.fill_(INFINITY);
     }
     Learner learner(run, adamw(), std::move(problem));
     EXPECT_FALSE(std::isfinite(learner.step(0).loss.item()));
