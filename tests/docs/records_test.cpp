@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A copy of the pages, their records and the papers' numbers.
+/// A copy of the pages, their records, the papers' numbers and the arena's presets.
 class Records : public testing::Test {
  protected:
   void SetUp() override {
@@ -27,6 +27,7 @@ class Records : public testing::Test {
       fs::create_directories(folder);
       fs::copy_file(entry.path() / "paper.csv", folder / "paper.csv");
     }
+    fs::copy(kRoot / "experiments/lra/presets", copy_ / "experiments/lra/presets", fs::copy_options::recursive);
   }
 
   /// The output of the check; empty if it finds nothing.
