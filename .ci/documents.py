@@ -130,7 +130,7 @@ SHORTER = [
     (r"tests/bench/compare\.py.*", "=> tests/bench/compare.py --help"),
     (r"tests/bench/step_profile\.py.*", "--seconds=0.3 --only=small-1024"),
     # The peer's installation is gigabytes, and not here.
-    (r"python3 -m venv build-peer .*", "=> python3 -c 'import venv'"),
+    (r"python3 -m venv (build-peer|oracle) .*", "=> python3 -c 'import venv'"),
     (r"sudo apt install .* python3-torch .*", "=> apt-cache --version"),
     # What they import is no package of Debian.
     (r"(?:tests/golden/)?((arena_steps|bert|lora|pretrain|wordpiece)\.py).*",
