@@ -6,6 +6,7 @@
 #include "autograd/ops/binary.h"
 #include "autograd/ops/unary.h"
 #include "autograd/ops/view.h"
+#include "engine/ops/binary.h"
 #include "layers/mixed_precision.h"
 #include "layers/models/pretrained_blocks.h"
 
@@ -56,7 +57,7 @@ Bert::Bert(Slot slot, const BertOptions& options, Generator& init)
   if (options.padding >= options.vocabulary)
     fail("bert: the padding token {} is none of {} tokens", options.padding, options.vocabulary);
   if (options.positions == BertOptions::Positions::sinusoidal) {
-    positions_.weight.value.copy_(sinusoidal_positions(options.length, options.dim));
+    positions_.weight.value.copy_(sinusoidal_positions(options.length, options.dim) * options.deviation);
     positions_.set_trainable(false);
   }
   if (options.padding >= 0) tokens_.weight.value.slice(0, options.padding, options.padding + 1).fill_(0);

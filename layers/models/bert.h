@@ -21,7 +21,10 @@ namespace bochner {
 struct BertOptions {
   enum class Positions : unsigned char {
     learned,
-    sinusoidal  ///< of Vaswani et al. (layers/embedding.h), and never trained. Files hold them like learned ones
+    /// Of Vaswani et al. (layers/embedding.h), never trained, and as large beside the tokens' embeddings as there,
+    /// where these have deviation 1: times `deviation`, as the norm behind takes out what is common. Files hold them
+    /// like learned ones.
+    sinusoidal
   };
 
   int64_t vocabulary = 30522;
