@@ -8,6 +8,7 @@ namespace bochner {
 namespace {
 
 using test::Clock;
+using test::contents;
 using test::Ended;
 using test::has;
 using test::kAsRoot;
@@ -114,14 +115,29 @@ TEST_F(Together, ASignalToAnyOfThemSavesTheRun) {
   }
 }
 
+/// Stops a process, and waits until each of its threads stands still. False if there is none.
+bool freeze(pid_t process) {
+  if (kill(process, SIGSTOP) != 0) return false;
+  for (const auto& thread : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process))) {
+    const auto state = [&] {
+      const std::string stat = contents(thread.path() / "stat");
+      return stat.at(stat.rfind(')') + 2);
+    };
+    while (state() != 'T') usleep(1000);
+  }
+  return true;
+}
+
 TEST_F(Together, TheLossOfTheFirstTwoIsReportedToo) {
   const std::unique_ptr<Process> process = begun(4, "both");
   const pid_t first = process_of(process->pid(), 0), second = process_of(process->pid(), 1);
   ASSERT_NE(first, 0);
   ASSERT_NE(second, 0);
   // mpirun would end the others as soon as it saw that. It does not see it where it went with their machine.
+  // Both are frozen first: else the first might report the second's end before its own.
   ASSERT_EQ(kill(process->pid(), SIGSTOP), 0);
-  for (const pid_t one : {second, first}) ASSERT_EQ(kill(one, SIGKILL), 0);
+  for (const pid_t one : {first, second}) ASSERT_TRUE(freeze(one));
+  for (const pid_t one : {first, second}) ASSERT_EQ(kill(one, SIGKILL), 0);
   sleep(3);
   ASSERT_EQ(kill(process->pid(), SIGCONT), 0);
   const Ended ended = process->wait();
