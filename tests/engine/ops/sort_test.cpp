@@ -14,7 +14,7 @@
 namespace bochner {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kPlusInf = std::numeric_limits<float>::infinity();
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 using Places = std::vector<int64_t>;
 
@@ -46,7 +46,7 @@ TEST(Sort, AgreesWithAStableSortOfTheStandardLibrary) {
 
 TEST(Sort, OrdersTheWholeRangeOfEachType) {
   const Tensor x = Tensor::from<float>(
-      {kNotANumber, -kInfinity, 1e-45F, 0.F, -0.F, kInfinity, -1e-45F, -kNotANumber, 3e38F, -3e38F}, {10});
+      {kNotANumber, -kPlusInf, 1e-45F, 0.F, -0.F, kPlusInf, -1e-45F, -kNotANumber, 3e38F, -3e38F}, {10});
   EXPECT_EQ(argsort(x).to_vector<int64_t>(), (Places{1, 9, 6, 3, 4, 2, 8, 5, 0, 7}));
   EXPECT_EQ(argsort(x.cast(DType::f64)).to_vector<int64_t>(), (Places{1, 9, 6, 3, 4, 2, 8, 5, 0, 7}));
   EXPECT_EQ(argsort(x, 0, true).to_vector<int64_t>(), (Places{0, 7, 5, 8, 2, 3, 4, 6, 9, 1}));
@@ -111,7 +111,7 @@ TEST(Argmax, IsTheFirstOfTheOrder) {
 }
 
 TEST(Argmax, NanIsTheLargest) {
-  const Tensor x = Tensor::from<float>({1, kNotANumber, kInfinity, kNotANumber}, {4});
+  const Tensor x = Tensor::from<float>({1, kNotANumber, kPlusInf, kNotANumber}, {4});
   EXPECT_EQ(argmax(x).item(), 1);
   EXPECT_EQ(argmin(x).item(), 0);
   EXPECT_EQ(argmin(Tensor::from<float>({kNotANumber, kNotANumber, 2, -1, -1}, {5})).item(), 3);

@@ -115,6 +115,21 @@ TEST_F(Together, ASignalToAnyOfThemSavesTheRun) {
   }
 }
 
+TEST_F(Together, ASignalToMpirunSavesTheRun) {
+  Process::Variables patient = kAsRoot;  // so many seconds from SIGTERM to SIGTERM of the processes, and on to SIGKILL
+  patient["OMPI_MCA_odls_base_sigkill_timeout"] = "5";
+  for (const auto& [signal, code] : {std::pair{SIGUSR1, 75}, {SIGTERM, 1}}) {
+    const std::string out = fmt::format("mpirun{}", signal);
+    const std::unique_ptr<Process> process = begun(2, out, {}, patient);
+    ASSERT_EQ(kill(process->pid(), signal), 0);
+    const Ended ended = process->wait();
+    EXPECT_EQ(ended.code, code) << ended.err;
+    EXPECT_TRUE(has(ended, "interrupted at step ")) << ended.err;
+    EXPECT_TRUE(has(ended, "--resume --out " + out)) << ended.err;
+    EXPECT_GE(State::load(folder_ / (out + "/checkpoint-last")).integer("run.step"), 16);
+  }
+}
+
 /// Stops a process, and waits until each of its threads stands still. False if there is none.
 bool freeze(pid_t process) {
   if (kill(process, SIGSTOP) != 0) return false;

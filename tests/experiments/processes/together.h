@@ -95,10 +95,11 @@ inline pid_t process_of(pid_t mpirun, int rank) {
 class Together : public UnderMpirun {
  protected:
   /// Starts a run that takes long, and waits until it has a checkpoint.
-  std::unique_ptr<Process> begun(int processes, const std::string& out, const Words& more = {}) {
+  std::unique_ptr<Process> begun(int processes, const std::string& out, const Words& more = {},
+                                 const Process::Variables& variables = kAsRoot) {
     auto process = std::make_unique<Process>(
         mpirun(processes, kLra + Words{"--steps=1000000", "--threads=1", "--out=" + out} + more), folder_.path(),
-        kAsRoot);
+        variables);
     EXPECT_TRUE(process->wait_for(process->err(), "step 16: valid"));
     while (!std::filesystem::exists(folder_ / (out + "/checkpoint-last"))) usleep(1000);
     return process;
