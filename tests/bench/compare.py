@@ -5,7 +5,7 @@
   tests/bench/compare.py --peer newest=PYTHON [--precision bf16] [--only small-1024,text] [--rounds 5]
   tests/bench/compare.py --peer NAME='COMMAND ...'
   tests/bench/compare.py --beside-f32 --only small,text
-  tests/bench/compare.py --beside-softmax --arena --processes --sent --million --growth --kernels --snnk --generator
+  tests/bench/compare.py --beside-softmax --arena --processes --sent --ring --million --growth --kernels --snnk --generator
 
 Each option chooses tables, --all all of them; --precision and --only, a part of them. A peer has a name and a command, to which
 the name of a workload, `--dtype` and `--seconds S` are added; it prints a JSON line with `step_ms`, `peak_mb`, `torch`, its version,
@@ -18,16 +18,17 @@ itself. --records keeps each table as FOLDER/NAME.json with where it came from a
 within a round, beside the bar that this project set itself against the newest PyTorch. "of the peak" are the operations of the
 step's matrix products, without what backward computes again, as a share of those that the processor could do at most in the same
 time, measured after each run. --beside-f32 takes this build's own f32 for the peer of its bf16, and the memory of tensors alone.
---beside-softmax times kernel attention beside softmax, both of this build, with 4,000 tokens in Skyformer's model and in that
-of KL's Text. --arena times the arena's model of Text with nine mechanisms and 1,000 to 4,000 bytes, as PERF Fig. 19 has them,
-by `lra --bench`, which also says how much memory its tensors take. --processes times `lra --bench` as one process of two
-threads, which takes the batch whole or in the shards of several processes, and, by mpirun, as two of one, whose gradients are
-summed in the exact tree or in any order. --sent counts the bytes that several processes send in a step, in one round. --million
-trains on a sequence of 1,048,576 tokens, once, in two processes and in one, which takes 5 GiB of memory, and compares what they
-end with. --growth times the project alone at lengths 1k ... 64k, batch 1, in one round, and fits the exponent of time and
-memory. --kernels and --snnk make tables of what build/bin/kernels and build/bin/snnk print; the latter reads a table of random
-numbers, written as HIGGS's are. --generator times `data make pathfinder`. All but that run with 2 threads and without
-OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE in the environment.
+--beside-softmax times kernel attention beside softmax, both of this build, with 4,000 tokens in Skyformer's model and in that of
+KL's Text. --arena times the arena's model of Text with nine mechanisms and 1,000 to 4,000 bytes, as PERF Fig. 19 has them, by
+`lra --bench`, which also says how much memory its tensors take. --processes times `lra --bench` as one process of two threads,
+which takes the batch whole or in the shards of several processes, and, by mpirun, as two of one, whose gradients are summed in
+the exact tree or in any order. --sent counts the bytes that several processes send in a step, in one round, and --ring those of
+sequences in slices, with softmax and performer, and compares what each number of processes ends with. --million trains on a
+sequence of 1,048,576 tokens, once, in two processes and in one, which takes 5 GiB of memory, and compares what they end with.
+--growth times the project alone at lengths 1k ... 64k, batch 1, in one round, and fits the exponent of time and memory.
+--kernels and --snnk make tables of what build/bin/kernels and build/bin/snnk print; the latter reads a table of random numbers,
+written as HIGGS's are. --generator times `data make pathfinder`. All but that run with 2 threads and without OPENBLAS_CORETYPE
+and OPENBLAS_L2_SIZE in the environment.
 """
 import argparse, hashlib, json, math, os, random, re, shlex, statistics, sys, tempfile, time
 
@@ -182,15 +183,17 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 def processes(a):
     lra = f"{a.build}/bin/lra --preset=skyformer --attention=performer --batch=32 --random-data --bench".split()
-    alone, two = "1 process of 2 threads", mpirun(2) + lra + ["--shards=8", "--threads=1"]
+    alone, fast, two = "1 process of 2 threads", "the same, --reduce=fast", mpirun(2) + lra + ["--shards=8", "--threads=1"]
     ways = {alone: lra + ["--threads=2"], "the same, --shards=8": lra + ["--shards=8", "--threads=2"],
-            "2 processes of 1 thread": two, "the same, --reduce=fast": two + ["--reduce=fast"]}
-    with Table(a, "processes-f32", ["way", "step, ms", "its speed beside the first", "slowest round"], "f32", "one process") as table:
+            "2 processes of 1 thread": two, fast: two + ["--reduce=fast"]}
+    head = ["way", "step, ms", "its speed beside the first", "slowest round", "beside --reduce=fast", "slowest round beside it"]
+    with Table(a, "processes-f32", head, "f32", "one process") as table:
         table.seconds = None
         rounds = [{way: milliseconds(output(command, **AS_ROOT)) for way, command in ways.items()} for _ in range(a.rounds)]
         for way in ways:
-            speeds = [one[alone] / one[way] for one in rounds]
-            table.add([way, f"{statistics.median(one[way] for one in rounds):.1f}", f"{statistics.median(speeds):.2f}", f"{min(speeds):.2f}"])
+            speeds = [[one[other] / one[way] for one in rounds] for other in (alone, fast)]
+            table.add([way, f"{statistics.median(one[way] for one in rounds):.1f}",
+                       *(f"{value(of):.3f}" for of in speeds for value in (statistics.median, min))])
     return table
 
 
@@ -214,6 +217,24 @@ def sent(a):
             results, _ = trained(a, count, "--preset=skyformer --attention=performer --listops.max-length=200 --batch=8 --shards=8")
             gradient, most = 4 * results["parameters"], results["processes"]["bytes_sent_in_a_step"]
             table.add([str(count), f"{gradient:,}", f"{most:,}", f"{most / gradient:.2f}"])
+    return table
+
+
+def ring(a):
+    slices = "--listops.max-length={} --batch=1 --model.positions=sinusoidal --sequence-shards={} "
+    softmax, performer = "--attention=softmax ", "--attention=performer --model.features=64 "
+    causal, bf16 = "--model.causal=true ", "--precision=bf16 "
+    with Table(a, "ring", ["attention", "tokens", "slices", "processes", "sent in a step, bytes", "SHA-256 of weights and optimizer"],
+               "f32", "none") as table:
+        table.rounds, table.seconds = 1, None
+        for name, tokens, options in (("softmax", 4096, softmax), ("softmax", 16384, softmax), ("softmax, causal", 4096, softmax + causal),
+                                      ("softmax, bf16", 4096, softmax + bf16), ("performer", 4096, performer),
+                                      ("performer", 16384, performer), ("performer, causal", 4096, performer + causal)):
+            results, digest = trained(a, 2, options + slices.format(tokens, 2))
+            table.add([name, f"{tokens:,}", "2", "2", f"{results['processes']['bytes_sent_in_a_step']:,}", digest])
+        for count in (1, 2, 3, 6):
+            results, digest = trained(a, count, softmax + slices.format(3000, 6))
+            table.add(["softmax", "3,000", "6", str(count), f"{results['processes']['bytes_sent_in_a_step']:,}", digest])
     return table
 
 
@@ -311,6 +332,7 @@ def main():
     p.add_argument("--arena", action="store_true", help="nine mechanisms in the arena's model of Text")
     p.add_argument("--processes", action="store_true", help="one process beside two")
     p.add_argument("--sent", action="store_true", help="bytes that several processes send in a step")
+    p.add_argument("--ring", action="store_true", help="bytes that slices of sequences send in a step")
     p.add_argument("--million", action="store_true", help="a sequence of a million tokens, in two processes and in one")
     p.add_argument("--growth", action="store_true", help="time and memory against length")
     p.add_argument("--kernels", action="store_true", help="single kernels beside the processor's limits")
@@ -337,7 +359,7 @@ def main():
         tables.append((compare, "bf16", None))
     if a.all or a.beside_softmax:
         tables += [(beside_softmax, precision) for precision in precisions]
-    tables += [(make,) for make in (arena, processes, sent, million, growth, kernels, snnk, generator) if a.all or getattr(a, make.__name__)]
+    tables += [(make,) for make in (arena, processes, sent, ring, million, growth, kernels, snnk, generator) if a.all or getattr(a, make.__name__)]
     if not tables or a.all and not a.peers:
         p.error("give --peer NAME=COMMAND, or another option that chooses a table (--help lists them); --all needs a peer")
     measured = [make(a, *arguments).rows for make, *arguments in tables]
