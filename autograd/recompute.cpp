@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "engine/packed_weights.h"
+
 namespace bochner {
 
 /// What the first run records for the second one.
@@ -23,6 +25,7 @@ struct Recomputation::Record {
   Generator start;
   std::vector<Once> once{};
   std::vector<Used> parameters{};
+  std::shared_ptr<KeepPackedWeights::Copies> packed{};  ///< the first run's, for the second one
 };
 
 thread_local Recomputation* Recomputation::current_ = nullptr;
@@ -86,6 +89,7 @@ Gradients Recomputation::again(const std::function<Variable(const std::vector<Va
   Variable y;
   {
     const Recomputation second(record, true);
+    const KeepPackedWeights keep(record.packed);
     y = f(watched);
   }
   record.generator = now;
@@ -115,6 +119,8 @@ Variable recompute(const std::function<Variable(const std::vector<Variable>&)>& 
       paused.emplace();
     }
     const Recomputation first(*record, false);
+    const KeepPackedWeights keep;
+    record->packed = KeepPackedWeights::here();
     value = f(given).value();
   }
   std::vector<Variable> sources = inputs;  // of the value: the inputs, and the parameters that the block uses

@@ -7,6 +7,7 @@
 #include "engine/io/elements.h"
 #include "engine/io/xxh3.h"
 #include "engine/ops/binary.h"
+#include "engine/packed_weights.h"
 #include "experiments/common/process/processes.h"
 
 namespace bochner {
@@ -102,7 +103,8 @@ void ShardedStep::run_slices(const Part& part, int64_t shard, int64_t length) {
                                         }};
   slices.run(
       length,
-      [&](SequenceSlice& slice) {
+      [&, packed = KeepPackedWeights::here()](SequenceSlice& slice) {
+        const KeepPackedWeights keep(packed);  // the slices take turns
         const int64_t leaf = shard * slices_ + slice.number();
         const Tensor numbers = part(leaf, &slice, nullptr);
         if (compares_) compare_buffers(leaf);

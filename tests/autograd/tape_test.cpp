@@ -9,12 +9,14 @@
 
 #include "autograd/fused/dropout.h"
 #include "autograd/fused/embedding.h"
+#include "autograd/fused/linear.h"
 #include "autograd/ops/binary.h"
 #include "autograd/ops/matmul.h"
 #include "autograd/ops/reduce.h"
 #include "autograd/ops/unary.h"
 #include "autograd/recompute.h"
 #include "engine/allocator.h"
+#include "engine/cpu/parts/packed_weights.h"
 #include "engine/random.h"
 #include "engine/trace.h"
 #include "tests/message_of.h"
@@ -207,6 +209,24 @@ TEST(Tape, ThousandsOfStepsDeepIsNoDanger) {
   Variable y = x;
   for (int i = 0; i < 100'000; ++i) y = y + 1;
   EXPECT_EQ(tape.gradients(y, {x})[0].item(), 1);
+}
+
+TEST(Recompute, PacksWeightsOnce) {
+  Generator values(1), noise(2);
+  Parameter first{"first", normal({32, 32}, values), {}}, second{"second", normal({32, 32}, values), {}};
+  std::vector<int64_t> before, after;
+  const auto block = [&](const std::vector<Variable>& in) {
+    before.push_back(cpu::kept_packed_weights());
+    const Variable y = linear(linear(in[0], {first}), {second});
+    after.push_back(cpu::kept_packed_weights());
+    return y;
+  };
+  Tape tape;
+  const Variable x = tape.watch(normal({5, 32}, values));
+  tape.backward(sum(recompute(block, {x}, noise)));
+  EXPECT_EQ(before, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(after, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(cpu::kept_packed_weights(), 0);
 }
 
 // The same loss, gradients and noise as without recomputation, from a tape that holds less.

@@ -15,29 +15,33 @@ struct Kept {
   std::map<std::pair<const void*, cpu::WeightLayout>, Tensor> packed;  ///< by the weight's address and how it is read
 };
 
-struct Table {
-  int scopes = 0;
-  std::vector<Kept> storages;
-};
-thread_local Table table;
-
 }  // namespace
 
-KeepPackedWeights::KeepPackedWeights() { ++table.scopes; }
-KeepPackedWeights::~KeepPackedWeights() {
-  if (--table.scopes == 0) table.storages.clear();
-}
+struct KeepPackedWeights::Copies {
+  std::vector<Kept> storages;
+};
+
+namespace {
+thread_local std::shared_ptr<KeepPackedWeights::Copies> copies;
+}  // namespace
+
+KeepPackedWeights::KeepPackedWeights() : KeepPackedWeights(copies ? copies : std::make_shared<Copies>()) {}
+KeepPackedWeights::KeepPackedWeights(std::shared_ptr<Copies> others)
+    : outer_(std::exchange(copies, std::move(others))) {}
+KeepPackedWeights::~KeepPackedWeights() { copies = std::move(outer_); }
+
+std::shared_ptr<KeepPackedWeights::Copies> KeepPackedWeights::here() { return copies; }
 
 namespace cpu {
 
 Tensor packed_or_kept(const Tensor& W, const WeightLayout& layout, const std::function<Tensor()>& pack) {
-  if (table.scopes == 0) return pack();
-  auto kept = std::find_if(table.storages.begin(), table.storages.end(),
-                           [&](const Kept& one) { return one.W.shares_storage(W); });
-  if (kept == table.storages.end()) {
+  if (!copies) return pack();
+  std::vector<Kept>& storages = copies->storages;
+  auto kept = std::find_if(storages.begin(), storages.end(), [&](const Kept& one) { return one.W.shares_storage(W); });
+  if (kept == storages.end()) {
     // What only this table still refers to was made for one call, such as weights with an adapter's product added.
-    std::erase_if(table.storages, [](const Kept& one) { return one.W.is_alone(); });
-    kept = table.storages.insert(table.storages.end(), Kept{W, W.version(), {}});
+    std::erase_if(storages, [](const Kept& one) { return one.W.is_alone(); });
+    kept = storages.insert(storages.end(), Kept{W, W.version(), {}});
   }
   if (kept->version != W.version()) *kept = {W, W.version(), {}};
   Tensor& packed = kept->packed[{W.raw(), layout}];
@@ -46,8 +50,9 @@ Tensor packed_or_kept(const Tensor& W, const WeightLayout& layout, const std::fu
 }
 
 int64_t kept_packed_weights() {
+  if (!copies) return 0;
   int64_t count = 0;
-  for (const Kept& one : table.storages) count += static_cast<int64_t>(one.packed.size());
+  for (const Kept& one : copies->storages) count += static_cast<int64_t>(one.packed.size());
   return count;
 }
 

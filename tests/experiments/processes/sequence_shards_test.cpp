@@ -3,6 +3,7 @@
 
 #include "autograd/ops/slices.h"
 #include "autograd/tape.h"
+#include "engine/cpu/parts/packed_weights.h"
 #include "experiments/common/process/arguments.h"
 #include "experiments/common/run/results.h"
 #include "experiments/learners/learner.h"
@@ -129,6 +130,25 @@ TEST(SequenceShards, BlocksMayRunAgain) {
       return all;
     };
     EXPECT_EQ(losses(true), losses(false));
+  }
+}
+
+TEST(SequenceShards, ReadThePackedWeightsOfTheSlicesBeforeThem) {
+  const RunOptions run = in_slices(8, 3);
+  Problem problem = sequence::classification(run, encoder("performer"), task_of(1), judged_by_accuracy());
+  std::vector<int64_t> found;
+  problem.forward = [&, forward = problem.forward](const Examples& examples, Context& context) {
+    found.push_back(cpu::kept_packed_weights());
+    return forward(examples, context);
+  };
+  Learner learner(run, adamw(), std::move(problem));
+  for (int step = 0; step < 2; ++step) {
+    found.clear();
+    learner.step(step);
+    ASSERT_EQ(found.size(), 3);
+    EXPECT_EQ(found[0], 0) << "those of the step before";
+    EXPECT_GT(found[1], 0);
+    EXPECT_GE(found[2], found[1]);
   }
 }
 
