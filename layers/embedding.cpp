@@ -5,22 +5,26 @@
 #include "autograd/fused/embedding.h"
 #include "autograd/ops/matmul.h"
 #include "layers/init.h"
+#include "layers/mixed_precision.h"
 
 namespace bochner {
+
+namespace {
+constexpr int64_t kNoPadding = -1;
+}  // namespace
 
 Embedding::Embedding(Slot slot, int64_t entries, int64_t dim, double deviation, Generator& init)
     : Module(std::move(slot)), weight(parameter("weight", bochner::init::gaussian({entries, dim}, deviation, init))) {}
 
-Variable Embedding::forward(const Tensor& ids) const {
-  const Scope scope(name());
-  return embedding(weight, ids);
-}
+Variable Embedding::forward(const Tensor& ids) const { return forward(ids, {}, {}); }
 
-Variable Embedding::forward(const Tensor& ids, const Tensor& codes) const {
-  if (!codes.defined()) return forward(ids);
+Variable Embedding::forward(const Tensor& ids, const Variable& positions, const Tensor& codes) const {
   const Scope scope(name());
-  const Tensor sums = codes.to(weight.value.device()).cast(weight.value.dtype());
-  return embedding(matmul(Variable(sums), weight), ids);
+  const Variable table =
+      codes.defined() ? matmul(Variable(codes.to(weight.value.device()).cast(weight.value.dtype())), weight) : weight;
+  const DType stored = stored_type(table);
+  if (!positions.defined()) return embedding(table, ids, kNoPadding, stored);
+  return embedding_at(table, ids, positions, kNoPadding, stored);
 }
 
 Tensor sinusoidal_positions(int64_t length, int64_t dim) {

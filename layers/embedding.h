@@ -9,11 +9,11 @@ namespace bochner {
 class Embedding : public Module {
  public:
   Embedding(Slot slot, int64_t entries, int64_t dim, double deviation, Generator& init);
-  /// ids i64 (...) -> (..., dim)
+  /// ids i64 (...) -> (..., dim), in the type in which activations are stored (layers/mixed_precision.h).
   Variable forward(const Tensor& ids) const;
-  /// For many-hot inputs: token i is a sum of entries, codes[i] W, with codes (tokens, entries). If codes is undefined,
-  /// the same as above.
-  Variable forward(const Tensor& ids, const Tensor& codes) const;
+  /// The same with one more term: positions (places, dim), to be added to ids (batch, length), or undefined; and for
+  /// many-hot inputs, where token i is a sum of entries, codes[i] W: codes (tokens, entries), or undefined.
+  Variable forward(const Tensor& ids, const Variable& positions, const Tensor& codes) const;
 
   Parameter& weight;  ///< (entries, dim)
 };

@@ -7,9 +7,14 @@
 
 namespace bochner {
 
-Variable as_stored(const Variable& x) {
+DType stored_type(const Variable& x) {
   const bool rounds = precision() == Precision::bf16 && x.dtype() == DType::f32 && stores_bf16(x.device());
-  return rounds ? cast(x, DType::bf16) : x;
+  return rounds ? DType::bf16 : x.dtype();
+}
+
+Variable as_stored(const Variable& x) {
+  const DType type = stored_type(x);
+  return x.dtype() == type ? x : cast(x, type);
 }
 
 Variable as_computed(const Variable& x) { return x.dtype() == DType::bf16 ? cast(x, compute_dtype(x.dtype())) : x; }

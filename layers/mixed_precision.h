@@ -6,7 +6,7 @@
 //
 // An op returns the type that it is given (engine/bf16.h), so a model names only the places where the type changes:
 //
-//   Variable x = as_stored(dropout(tokens + positions));   // f32 -> bf16
+//   Variable x = as_stored(dropout(patches + positions));  // f32 -> bf16
 //   for (const TransformerBlock& block : blocks) x = block.forward(x);
 //   return head(as_computed(sum(x)));                      // bf16 -> f32
 //
@@ -19,8 +19,10 @@
 
 namespace bochner {
 
-/// x in the type in which activations are stored: under Precision::bf16, f32 becomes bf16 if the device supports it;
-/// otherwise x itself.
+/// The type in which activations that are computed from x are stored: bf16 for f32 under Precision::bf16, if the device
+/// supports it; otherwise x's own. For ops that can round what they write.
+DType stored_type(const Variable& x);
+/// x in that type.
 Variable as_stored(const Variable& x);
 /// x in the type for computing: bf16 becomes f32; otherwise x itself.
 Variable as_computed(const Variable& x);

@@ -18,31 +18,34 @@ Tensor rows_but(int64_t padding, int64_t entries, const Variable& like) {
 /// y[e, :] = sum of x over the places with ids e: the adjoint of embedding, which is its own adjoint in turn.
 Variable scatter_rows(const Variable& x, const Tensor& ids, int64_t entries, int64_t padding) {
   return record("embedding_backward", embedding_backward(x.value(), ids, entries, padding), {&x},
-                [ids, entries, padding](const Variable& g) {
+                [ids, entries, padding, stored = x.dtype()](const Variable& g) {
                   const Variable kept = padding < 0 ? g : g * Variable(rows_but(padding, entries, g));
-                  return Gradients{embedding(kept, ids)};
+                  return Gradients{embedding(kept, ids, -1, stored)};
                 });
 }
 
 }  // namespace
 
 // y = E[ids]:  dE[e] = sum of g where ids = e
-Variable embedding(const Variable& table, const Tensor& ids, int64_t padding) {
-  return record("embedding", embedding(table.value(), ids), {&table},
+Variable embedding(const Variable& table, const Tensor& ids, int64_t padding, std::optional<DType> stored) {
+  return record("embedding", embedding(table.value(), ids, stored), {&table},
                 [ids, padding, entries = table.size(0)](const Variable& g) {
                   return Gradients{scatter_rows(g, ids, entries, padding)};
                 });
 }
 
-Variable embedding_at_composed(const Variable& table, const Tensor& ids, const Variable& positions, int64_t padding) {
-  return embedding(table, ids, padding) + slice(positions, 0, 0, ids.size(1));
+Variable embedding_at_composed(const Variable& table, const Tensor& ids, const Variable& positions, int64_t padding,
+                               std::optional<DType> stored) {
+  const Variable y = embedding(table, ids, padding) + slice(positions, 0, 0, ids.size(1));
+  return stored ? cast(y, *stored) : y;
 }
 
 // y_bi = E[ids_bi] + P[i]:  dE as above,  dP[i] = sum_b g_bi
-Variable embedding_at(const Variable& table, const Tensor& ids, const Variable& positions, int64_t padding) {
+Variable embedding_at(const Variable& table, const Tensor& ids, const Variable& positions, int64_t padding,
+                      std::optional<DType> stored) {
   return record_fused(
-      "embedding_at", embedding_at(table.value(), ids, positions.value()), {table, positions},
-      [=](const auto& in) { return embedding_at_composed(in[0], ids, in[1], padding); },
+      "embedding_at", embedding_at(table.value(), ids, positions.value(), stored), {table, positions},
+      [=](const auto& in) { return embedding_at_composed(in[0], ids, in[1], padding, stored); },
       [=](const Tensor& g, const auto& in) -> Gradients {
         Gradients result(2);
         if (in[0].tracked()) result[0] = embedding_backward(g, ids, in[0].size(0), padding);

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/bf16.h"
 #include "engine/cpu/parts/column_sum.h"
 #include "engine/cpu/parts/stream.h"
 #include "engine/ops/index.h"
@@ -17,8 +18,8 @@ void check(const int64_t* ids, int64_t count, int64_t entries) {
 }
 
 /// to += from
-template <class T>
-void add_row(const T* from, int64_t dim, T* to) {
+template <class T, class S>
+void add_row(const S* from, int64_t dim, T* to) {
   for_lanes<T>(dim, [=]<class V>(TypeTag<V>, int64_t j) { store<V>(to + j, load<V>(to + j) + load<V>(from + j)); });
 }
 
@@ -27,8 +28,8 @@ void add_row(const T* from, int64_t dim, T* to) {
 constexpr int64_t kPieces = 8;
 constexpr int64_t kSmallTable = int64_t{1} << 19;  // bytes
 
-template <class T>
-void add_into_tables(const T* g, const int64_t* ids, int64_t count, int64_t entries, int64_t dim, int64_t padding,
+template <class T, class S>
+void add_into_tables(const S* g, const int64_t* ids, int64_t count, int64_t entries, int64_t dim, int64_t padding,
                      T* to) {
   const int64_t grain = ceil_div(count, kPieces);
   const int64_t pieces = ceil_div(count, grain);
@@ -46,8 +47,8 @@ void add_into_tables(const T* g, const int64_t* ids, int64_t count, int64_t entr
 /// Any table: positions are sorted by id and cut into pieces. An id whose positions lie in one piece is summed directly
 /// into the table. If an id continues beyond a piece, its part of the sum is kept aside, and these parts are added in
 /// order.
-template <class T>
-void add_by_id(const T* g, const int64_t* ids, int64_t count, int64_t entries, int64_t dim, int64_t padding, T* to) {
+template <class T, class S>
+void add_by_id(const S* g, const int64_t* ids, int64_t count, int64_t entries, int64_t dim, int64_t padding, T* to) {
   // Counting sort: the positions of id e, ascending, are order[start[e]] ... order[start[e + 1] - 1].
   std::vector<int64_t> start(static_cast<size_t>(entries) + 1, 0);
   for (int64_t i = 0; i < count; ++i) start[static_cast<size_t>(ids[i]) + 1] += ids[i] != padding;
@@ -95,14 +96,15 @@ void embedding(const Tensor& table, const Tensor& ids, const Tensor& positions, 
   const int64_t count = ids.size();
   const int64_t* id = ids.data<int64_t>();
   check(id, count, table.size(0));
-  visit_floating(table.dtype(), "embedding", [&]<class T>(TypeTag<T>) {
+  visit_stored(y.dtype(), "embedding", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
     const T* places = positions.defined() ? positions.data<T>() : nullptr;
     const int64_t length = positions.defined() ? positions.size(0) : 1;
-    const auto piece = [=, rows = table.data<T>(), ys = y.data<T>()](int64_t begin, int64_t end) {
-      BlockWriter<T> writer(ys + begin * dim, count * dim);
+    const auto piece = [=, rows = table.data<T>(), ys = y.data<S>()](int64_t begin, int64_t end) {
+      BlockWriter<S> writer(ys + begin * dim, count * dim);
       for (int64_t i = begin; i < end; ++i) {
         const T* row = rows + id[i] * dim;
-        T* to = writer.block(dim);
+        S* to = writer.block(dim);
         if (places == nullptr) {
           for_lanes<T>(dim, [=]<class V>(TypeTag<V>, int64_t j) { store<V>(to + j, load<V>(row + j)); });
         } else {
@@ -123,13 +125,25 @@ void embedding_backward(const Tensor& g, const Tensor& ids, int64_t padding, con
   const int64_t* id = ids.data<int64_t>();
   check(id, count, entries);
   if (dtable.size() == 0) return;
-  visit_floating(dtable.dtype(), "embedding", [&]<class T>(TypeTag<T>) {
+  visit_stored(g.dtype(), "embedding", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
     const bool small = entries * dim * static_cast<int64_t>(sizeof(T)) <= kSmallTable && 2 * kPieces * entries <= count;
     if (small) {
-      add_into_tables(g.data<T>(), id, count, entries, dim, padding, dtable.data<T>());
+      add_into_tables(g.data<S>(), id, count, entries, dim, padding, dtable.data<T>());
     } else {
-      add_by_id(g.data<T>(), id, count, entries, dim, padding, dtable.data<T>());
+      add_by_id(g.data<S>(), id, count, entries, dim, padding, dtable.data<T>());
     }
+  });
+}
+
+void positions_backward(const Tensor& g, const Tensor& to) {
+  const int64_t columns = g.size(1);
+  visit_stored(g.dtype(), "embedding", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
+    parallel_for(columns, 2048, [=, gs = g.data<S>(), sums = to.data<T>()](int64_t begin, int64_t end) {
+      std::fill(sums + begin, sums + end, T(0));
+      add_rows(g.size(0), end - begin, gs + begin, columns, sums + begin);
+    });
   });
 }
 

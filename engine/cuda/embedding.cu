@@ -1,5 +1,6 @@
 #include "engine/ops/embedding.h"
 
+#include "engine/bf16.h"
 #include "engine/cuda/parts/elementwise.h"
 #include "engine/cuda/parts/scatter.h"
 
@@ -7,13 +8,14 @@ namespace bochner::cuda {
 namespace {
 
 /// `each` elements of a row per thread.
-template <class T, int each>
+template <class S, int each>
 struct Forward {
+  using T = ComputeType<S>;
   int64_t entries, dim, length;
   const T* table;
   const int64_t* ids;
   const T* positions;
-  T* y;
+  S* y;
   const char* op;  // from the host, which prints it: a literal in a kernel lies on the card
   Fault* fault;
 
@@ -23,18 +25,27 @@ struct Forward {
     const int64_t id = ids[i];
     const bool valid = id >= 0 && id < entries;
     if (!valid && column == 0) raise(fault, op, i, id, entries);
-    const T* row = table + (valid ? id : 0) * dim + column;
-    const T* place = positions == nullptr ? nullptr : positions + i % length * dim + column;
-    if constexpr (each == 4) {
-      Four<T> value = load4(row);
-      if (place != nullptr) {
-        const Four<T> add = load4(place);
-        for (int j = 0; j < 4; ++j) value.at[j] += add.at[j];
-      }
-      store4(y + t * 4, valid ? value : Four<T>{});
-    } else {
-      y[t] = valid ? (place == nullptr ? *row : *row + *place) : T(0);
-    }
+    auto value = load<each>(table + (valid ? id : 0) * dim + column);
+    if (positions != nullptr) value += load<each>(positions + i % length * dim + column);
+    store_from<T, each>(y + t * each, valid ? value : Vector<T, each>{});
+  }
+};
+
+/// A thread per column.
+template <class S>
+struct SumBatch {
+  using T = ComputeType<S>;
+  int64_t batch, columns;
+  const S* g;
+  T* to;
+
+  BOCHNER_DEVICE void operator()(int64_t column) const {
+    const auto at = [&](int64_t b) { return static_cast<T>(g[b * columns + column]); };
+    T sum(0);
+    int64_t b = 0;
+    for (; b + 4 <= batch; b += 4) sum += (at(b) + at(b + 1)) + (at(b + 2) + at(b + 3));
+    for (; b < batch; ++b) sum += at(b);
+    to[column] = sum;
   }
 };
 
@@ -43,16 +54,17 @@ struct Forward {
 void embedding(const Tensor& table, const Tensor& ids, const Tensor& positions, const Tensor& y) {
   if (y.size() == 0) return;
   const int64_t dim = table.size(1);
-  visit_floating(table.dtype(), "embedding", [&]<class T>(TypeTag<T>) {
+  visit_stored(y.dtype(), "embedding", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
     const T* places = positions.defined() ? positions.data<T>() : nullptr;
     const int64_t length = positions.defined() ? positions.size(0) : 1;
     const T* rows = table.data<T>();
-    T* to = y.data<T>();
+    S* to = y.data<S>();
     if (dim % 4 == 0 && aligned(rows) && aligned(to) && aligned(places)) {
-      launch_threads(y.size() / 4, Forward<T, 4>{table.size(0), dim, length, rows, ids.data<int64_t>(), places, to,
+      launch_threads(y.size() / 4, Forward<S, 4>{table.size(0), dim, length, rows, ids.data<int64_t>(), places, to,
                                                  "embedding", platform::fault()});
     } else {
-      launch_threads(y.size(), Forward<T, 1>{table.size(0), dim, length, rows, ids.data<int64_t>(), places, to,
+      launch_threads(y.size(), Forward<S, 1>{table.size(0), dim, length, rows, ids.data<int64_t>(), places, to,
                                              "embedding", platform::fault()});
     }
   });
@@ -60,11 +72,17 @@ void embedding(const Tensor& table, const Tensor& ids, const Tensor& positions, 
 
 void embedding_backward(const Tensor& g, const Tensor& ids, int64_t padding, const Tensor& dtable) {
   if (dtable.size() == 0) return;
-  visit_floating(dtable.dtype(), "embedding", [&]<class T>(TypeTag<T>) {
+  visit_stored(g.dtype(), "embedding", [&]<class S>(TypeTag<S>) {
     const int64_t dim = dtable.size(1);
-    add_by_bin<T>({1, dtable.size(0), ids.size(), dim, dim, 0, 1, 0, padding, ids.data<int64_t>(), platform::fault(),
-                   "embedding"},
-                  g.data<T>(), dtable.data<T>(), false);
+    add_by_bin({1, dtable.size(0), ids.size(), dim, dim, 0, 1, 0, padding, ids.data<int64_t>(), platform::fault(),
+                "embedding"},
+               g.data<S>(), dtable.data<ComputeType<S>>(), false);
+  });
+}
+
+void positions_backward(const Tensor& g, const Tensor& to) {
+  visit_stored(g.dtype(), "embedding", [&]<class S>(TypeTag<S>) {
+    launch_threads(g.size(1), SumBatch<S>{g.size(0), g.size(1), g.data<S>(), to.data<ComputeType<S>>()});
   });
 }
 

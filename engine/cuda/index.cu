@@ -73,9 +73,9 @@ void gather(const Loop& loop, size_t bytes, int64_t stride) {
 void scatter_add(const Scatter& s, const Tensor& index, const Tensor& source, const Tensor& y) {
   const int64_t width = s.inner_stride == 0 ? s.inner : 1;
   visit_numeric(y.dtype(), "scatter_add", [&]<class T>(TypeTag<T>) {
-    add_by_bin<T>({s.outer, s.bins, s.count, s.inner, width, s.outer_stride, s.count_stride, s.inner_stride, -1,
-                   index.data<int64_t>(), platform::fault(), "scatter_add"},
-                  source.data<T>(), y.data<T>());
+    add_by_bin({s.outer, s.bins, s.count, s.inner, width, s.outer_stride, s.count_stride, s.inner_stride, -1,
+                index.data<int64_t>(), platform::fault(), "scatter_add"},
+               source.data<T>(), y.data<T>());
   });
 }
 

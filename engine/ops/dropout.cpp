@@ -24,7 +24,6 @@ Dropout Dropout::draw(double p, int64_t count, Generator& generator) {
 
 Tensor dropout(const Tensor& x, const Dropout& drop) {
   if (!drop.active()) return x;
-  if (must_convert(x)) return to_bf16(dropout(to_f32(x), drop));
   const Tensor y = Tensor::empty_like(x);
   kApply(x.device(), x.contiguous(), drop, y);
   return y;

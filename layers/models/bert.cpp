@@ -82,9 +82,11 @@ Variable Bert::forward(const Input& input, Context& context, std::vector<Variabl
     if (tensor.defined() && !(tensor.shape() == ids.shape()))
       fail("bert: {} must be {} as ids are, got {}", name, ids.shape().str(), tensor.shape().str());
   }
-  const Variable words = embedding_at(tokens_.weight, ids, positions_.weight, options_.padding);  // (B, L, dim)
-  const Variable types = input.types.defined() ? types_.forward(input.types) : slice(Variable(types_.weight), 0, 0, 1);
-  const Variable x = as_stored(dropout_.forward(norm_.forward(words + types), context));
+  const Variable words = embedding_at(tokens_.weight, ids, positions_.weight, options_.padding,
+                                      stored_type(tokens_.weight));  // (B, L, dim)
+  const Variable types =
+      input.types.defined() ? types_.forward(input.types) : as_stored(slice(Variable(types_.weight), 0, 0, 1));
+  const Variable x = dropout_.forward(norm_.forward(words + types), context);
   return blocks_.forward(x, {input.mask, false}, context, states);
 }
 

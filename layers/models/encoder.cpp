@@ -108,31 +108,35 @@ Encoder::States Encoder::forward(const Tensor& ids, const Tensor& keys, Context&
     fail("encoder: a sequence of {} tokens is longer than the model's {}", length, options_.length);
   }
   int64_t first = part == nullptr ? 0 : part->begin();  // place of the first vector
-  Variable x = tokens_.forward(ids, options_.codes);    // (B, L, dim)
+  const bool has_cls = cls_ != nullptr && (part == nullptr || part->is_first());
+  const int64_t first_token = first + (cls_ != nullptr ? 1 : 0);
+  Variable x = tokens_.forward(ids, positions(first_token, ids.size(1)), options_.codes);  // (B, L, dim)
   Tensor mask = keys;
-  if (cls_ != nullptr && part != nullptr && !part->is_first()) {
-    ++first;
-  } else if (cls_ != nullptr) {
-    x = concat({expand(*cls_, {ids.size(0), 1, options_.dim}), x}, 1);  // (B, 1 + L, dim)
+  if (has_cls) {
+    const Variable place = positions(first, 1);
+    const Variable cls = place.defined() ? *cls_ + place : Variable(*cls_);
+    x = concat({as_type_of(x, expand(cls, {ids.size(0), 1, options_.dim})), x}, 1);  // (B, 1 + L, dim)
     if (keys.defined()) {
       const Variable real = Tensor::full({ids.size(0), 1}, 1, DType::boolean, ids.device());
       mask = concat({real, keys}, 1).value();
     }
+  } else {
+    first = first_token;
   }
-  if (!turns(options_)) {
-    const Variable positions = learned_positions_ != nullptr ? Variable(*learned_positions_) : sinusoids_beside(x);
-    x = x + slice(positions, 0, first, first + x.size(1));
-  }
-  x = as_stored(drop(x, options_.dropout, context));
+  x = drop(x, options_.dropout, context);
   x = blocks_->forward(x, {mask, options_.causal, first}, context);
   return {norm_.forward(x), mask};
 }
 
-Variable Encoder::sinusoids_beside(const Variable& x) const {
-  if (!placed_sinusoids_.defined() || placed_sinusoids_.dtype() != x.dtype() ||
-      placed_sinusoids_.device() != x.device())
-    placed_sinusoids_ = sinusoids_.cast(x.dtype()).to(x.device());
-  return placed_sinusoids_;
+/// Those of `count` places from `first` on: (count, dim). Undefined if attention turns its queries and keys instead.
+Variable Encoder::positions(int64_t first, int64_t count) const {
+  if (turns(options_)) return {};
+  if (learned_positions_ != nullptr) return slice(*learned_positions_, 0, first, first + count);
+  const Tensor& tokens = tokens_.weight.value;
+  if (!placed_sinusoids_.defined() || placed_sinusoids_.dtype() != tokens.dtype() ||
+      placed_sinusoids_.device() != tokens.device())
+    placed_sinusoids_ = sinusoids_.cast(tokens.dtype()).to(tokens.device());
+  return placed_sinusoids_.slice(0, first, first + count);
 }
 
 /// The sum over slices, if there are any.

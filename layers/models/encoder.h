@@ -74,7 +74,7 @@ class Encoder : public Module {
   /// tokens, head, positions, blocks.
   Encoder(Slot slot, const EncoderOptions& options, Generator& init, TokensAlone);
   void add_the_rest(Generator& init);
-  Variable sinusoids_beside(const Variable& x) const;
+  Variable positions(int64_t first, int64_t count) const;
   Variable over_slices(const Variable& x, Context& context) const;
   Variable pool_states(const States& states, Context& context) const;
 
@@ -83,7 +83,7 @@ class Encoder : public Module {
   Parameter* cls_;
   Parameter* learned_positions_;
   Tensor sinusoids_;
-  mutable Tensor placed_sinusoids_;  ///< the same, in the type and on the device of the latest input
+  mutable Tensor placed_sinusoids_;  ///< the same, in the type and on the device of the tokens' table
   std::unique_ptr<TransformerBlocks> blocks_;
   LayerNorm norm_;
   std::unique_ptr<BatchNorm1d> pooled_norm_;  ///< null: none

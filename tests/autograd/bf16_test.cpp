@@ -9,6 +9,7 @@
 
 #include "autograd/fused/bias_activation.h"
 #include "autograd/fused/dropout.h"
+#include "autograd/fused/embedding.h"
 #include "autograd/fused/feed_forward.h"
 #include "autograd/fused/kernel_attention.h"
 #include "autograd/fused/linear.h"
@@ -22,6 +23,7 @@
 #include "autograd/tape.h"
 #include "engine/card.h"
 #include "engine/ops/binary.h"
+#include "engine/ops/index.h"
 #include "engine/ops/unary.h"
 #include "engine/random.h"
 #include "tests/autograd/op_info.h"
@@ -120,6 +122,28 @@ TEST(Bf16, LinearWithNormResidualAndDropout) {
                           [=](const Inputs& in) { return linear(in[0], weights(in), in[1], spec); },
                           [=](const Inputs& in) { return linear_composed(in[0], weights(in), in[1], spec); }});
     }
+  }
+}
+
+TEST(Bf16, Embeddings) {
+  Generator generator(1);
+  const Tensor ids = integers({6, 40}, 0, 9, generator);
+  const auto rows_of = [ids](const Variable& table) {
+    return matmul(Variable(one_hot(ids.to(table.device()), 9).cast(table.dtype())), table);
+  };
+  for (const int64_t dim : {9, 64}) {
+    const std::vector<Tensor> parameters{values({9, dim}, 3), values({40, dim}, 4)};
+    expect_little_loss({fmt::format("embedding, {} wide", dim),
+                        {},
+                        {parameters[0]},
+                        [=](const Inputs& in) { return embedding(in[0], ids.to(in[0].device()), -1, DType::bf16); },
+                        [=](const Inputs& in) { return rows_of(in[0]); }});
+    expect_little_loss(
+        {fmt::format("embedding_at, {} wide", dim),
+         {},
+         parameters,
+         [=](const Inputs& in) { return embedding_at(in[0], ids.to(in[0].device()), in[1], -1, DType::bf16); },
+         [=](const Inputs& in) { return rows_of(in[0]) + in[1]; }});
   }
 }
 

@@ -84,7 +84,8 @@ struct Quotient {
 /// Sorted terms per piece; one thread sums no run longer than this.
 inline constexpr int64_t kRunPiece = 64;
 
-template <class T, int each>
+/// Terms are stored as S and summed as T.
+template <class T, int each, class S>
 struct Runs {
   using Part = Vector<T, each>;  // neighbouring columns of a row
 
@@ -94,7 +95,7 @@ struct Runs {
   bool adds;  ///< otherwise y is overwritten
   const uint64_t* sorted;
   const int64_t* start;
-  const Part* source;
+  const S* source;
   Part* y;
   Part* aside;  ///< (repeats, pieces, 2, groups): sums of the long runs in which a piece begins and ends
 
@@ -129,11 +130,11 @@ struct Runs {
   }
   BOCHNER_DEVICE Part sum_terms(int64_t repeat, int64_t begin, int64_t end, int64_t group) const {
     const auto mask = static_cast<uint32_t>((uint64_t{1} << shift) - 1);
-    const Part* from = source + repeat * terms * groups + group;
+    const S* from = source + (repeat * terms * groups + group) * each;
     const uint64_t* first = sorted + begin;
     return sum_of(static_cast<int>(end - begin), [&](int i) {
       const uint64_t place = static_cast<uint32_t>(first[i]) & mask;
-      return from[place * static_cast<uint32_t>(groups)];
+      return load_as<T, each>(from + place * static_cast<uint32_t>(groups) * each);
     });
   }
 };
@@ -142,9 +143,9 @@ struct Runs {
 /// begins, and of the one that begins in it. Then one thread per group of columns of a row of y, which sums a short
 /// run; if there are more rows than terms, one per group of columns of a term instead, active if the term is the first
 /// of its run.
-template <class T, int each>
+template <class T, int each, class S>
 struct SumRuns {
-  Runs<T, each> runs;
+  Runs<T, each, S> runs;
   int64_t piece_threads, units;  ///< rows, or terms
   bool by_term;
   Quotient by_groups, by_halves, by_units;
@@ -190,13 +191,13 @@ struct SumRuns {
 
 /// One block per kWide groups of columns (of all repeats) of kPieces pieces. It adds the parts of the long runs that
 /// begin there: first runs of few parts, with one warp each, then the others, with all warps for each.
-template <class T, int each>
+template <class T, int each, class S>
 struct JoinRuns {
   using Part = Vector<T, each>;  // neighbouring columns of a row
   static constexpr int kPieces = 16, kWide = 32, kStrands = 16;
   static constexpr size_t kShared = kStrands * kWide * sizeof(Part) + 2 * kPieces * sizeof(int64_t);
 
-  Runs<T, each> runs;
+  Runs<T, each, S> runs;
   Divider by_blocks;
 
   template <class Team>
@@ -245,7 +246,7 @@ struct JoinRuns {
   BOCHNER_DEVICE Part sum(int64_t piece, int64_t column, int from, int step, int64_t parts) const {
     const int64_t repeat = column / runs.groups;
     const Part* aside = runs.aside_of(repeat, piece, column - repeat * runs.groups);
-    return Runs<T, each>::sum_of(static_cast<int>(ceil_div(parts - from, step)), [&](int j) {
+    return Runs<T, each, S>::sum_of(static_cast<int>(ceil_div(parts - from, step)), [&](int j) {
       const int64_t part = from + static_cast<int64_t>(j) * step;
       return aside[part == 0 ? runs.groups : part * 2 * runs.groups];
     });
@@ -256,8 +257,8 @@ struct JoinRuns {
   }
 };
 
-template <class T, int each>
-void sum_runs(const BinSums& sums, const Tensor& sorted, int shift, const Tensor& start, const T* source, T* y,
+template <class T, int each, class S>
+void sum_runs(const BinSums& sums, const Tensor& sorted, int shift, const Tensor& start, const S* source, T* y,
               bool adds) {
   using Part = Vector<T, each>;  // neighbouring columns of a row
   const int64_t repeats = sums.repeats();
@@ -265,35 +266,35 @@ void sum_runs(const BinSums& sums, const Tensor& sorted, int shift, const Tensor
   const int64_t pieces = terms > kRunPiece ? ceil_div(terms, kRunPiece) : 0;  // otherwise no run is long
   const int64_t groups = sums.width / each;
   const Tensor aside = Tensor::empty({repeats * pieces * 2 * sums.width}, dtype_of<T>, sorted.device());
-  const Runs<T, each> runs{repeats,
-                           terms,
-                           sums.rows(),
-                           groups,
-                           pieces,
-                           shift,
-                           adds,
-                           static_cast<const uint64_t*>(sorted.raw()),
-                           start.data<int64_t>(),
-                           reinterpret_cast<const Part*>(source),
-                           reinterpret_cast<Part*>(y),
-                           reinterpret_cast<Part*>(aside.data<T>())};
+  const Runs<T, each, S> runs{repeats,
+                              terms,
+                              sums.rows(),
+                              groups,
+                              pieces,
+                              shift,
+                              adds,
+                              static_cast<const uint64_t*>(sorted.raw()),
+                              start.data<int64_t>(),
+                              source,
+                              reinterpret_cast<Part*>(y),
+                              reinterpret_cast<Part*>(aside.data<T>())};
   const bool by_term = adds && terms < runs.rows;
   const int64_t units = by_term ? terms : runs.rows;
   const int64_t piece_threads = repeats * 2 * pieces * groups;
   const int64_t row_threads = repeats * units * groups;
   const int64_t bound = std::max(piece_threads, row_threads);
   launch_threads(piece_threads + row_threads,
-                 SumRuns<T, each>{runs, piece_threads, units, by_term, Quotient(groups, bound),
-                                  Quotient(std::max<int64_t>(2 * pieces, 1), bound), Quotient(units, bound)});
-  using Join = JoinRuns<T, each>;
+                 SumRuns<T, each, S>{runs, piece_threads, units, by_term, Quotient(groups, bound),
+                                     Quotient(std::max<int64_t>(2 * pieces, 1), bound), Quotient(units, bound)});
+  using Join = JoinRuns<T, each, S>;
   const int64_t blocks = ceil_div(repeats * groups, Join::kWide);
   launch_blocks<Join::kStrands * Join::kWide>(ceil_div(pieces, Join::kPieces) * blocks, Join::kShared,
                                               Join{runs, Divider(blocks)});
 }
 
 /// Without `adds`, y is overwritten: rows without a term become 0.
-template <class T>
-void add_by_bin(const BinSums& sums, const T* source, T* y, bool adds = true) {
+template <class T, class S>
+void add_by_bin(const BinSums& sums, const S* source, T* y, bool adds = true) {
   if (sums.outer == 0 || sums.bins == 0 || sums.inner == 0) return;
   const int64_t terms = sums.terms();
   const int64_t rows = sums.rows();
@@ -309,11 +310,11 @@ void add_by_bin(const BinSums& sums, const T* source, T* y, bool adds = true) {
   const Tensor start = Tensor::empty({rows + 1}, DType::i64, sorted.device());
   launch_threads(rows + 1, FindStarts{terms, shift, static_cast<const uint64_t*>(sorted.raw()), start.data<int64_t>()});
   constexpr int kEach = 16 / sizeof(T);
-  const auto aligned = [](const T* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; };
+  const auto aligned = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; };
   if (sums.width % kEach == 0 && aligned(source) && aligned(y)) {
-    sum_runs<T, kEach>(sums, sorted, shift, start, source, y, adds);
+    sum_runs<T, kEach, S>(sums, sorted, shift, start, source, y, adds);
   } else {
-    sum_runs<T, 1>(sums, sorted, shift, start, source, y, adds);
+    sum_runs<T, 1, S>(sums, sorted, shift, start, source, y, adds);
   }
 }
 

@@ -127,17 +127,17 @@ TEST(CudaTilesBeyondTwoToThe31, RowsAreAddedUpByBin) {
   using Part = cuda::Vector<float, 1>;
   const int64_t pieces = kCount / cuda::kRunPiece;
   const auto parts = [](float* from) { return reinterpret_cast<Part*>(from); };
-  const cuda::Runs<float, 1> runs{1,    kCount,  kBins, kWidth,        pieces,   32,
-                                  true, entries, start, parts(source), parts(y), parts(aside)};
+  const cuda::Runs<float, 1, float> runs{1,    kCount,  kBins, kWidth, pieces,   32,
+                                         true, entries, start, source, parts(y), parts(aside)};
   const int64_t piece_threads = 2 * pieces * kWidth;
   const int64_t bound = kBins * kWidth;
-  const cuda::SumRuns<float, 1> sum{runs,
-                                    piece_threads,
-                                    kBins,
-                                    false,
-                                    cuda::Quotient(kWidth, bound),
-                                    cuda::Quotient(2 * pieces, bound),
-                                    cuda::Quotient(kBins, bound)};
+  const cuda::SumRuns<float, 1, float> sum{runs,
+                                           piece_threads,
+                                           kBins,
+                                           false,
+                                           cuda::Quotient(kWidth, bound),
+                                           cuda::Quotient(2 * pieces, bound),
+                                           cuda::Quotient(kBins, bound)};
   for (const int64_t row : {kBins - 2, kBins - 1}) sum(piece_threads + (row + 1) * kWidth - 1);
   EXPECT_EQ(y[(kBins - 1) * kWidth - 1], 1);
   EXPECT_EQ(y[kBins * kWidth - 1], cuda::kRunPiece - 1);

@@ -225,6 +225,8 @@ TEST(CardOps, Indices) {
                      embedding_backward(in[2], in[1], 9, 2),
                      n <= 8 ? embedding_at(in[0], in[1].view({1, n}), in[3]) : in[2]};
     });
+    expect_equal("positions", {values({n, 5, 3}, 1)},
+                 [](const auto& in) { return Results{positions_backward(in[0], 6)}; });
     const auto count = [](const Tensor& x) { return Results{cumsum(x, 0)}; };
     expect_same("integers", count(rows.to(Device::cuda())), count(rows));
   }
@@ -245,6 +247,26 @@ TEST(CardOps, Indices) {
   expect_equal("scattered", {integers({4097}, 0, 100000, generator), values({4097, 2}, 2)}, [](const auto& in) {
     return Results{take_add({100000, 2}, in[0], in[1])};
   });
+}
+
+TEST(CardOps, EmbeddingsInBf16AreTheSameBits) {
+  BOCHNER_NEEDS_CARD();
+  Generator generator(3);
+  for (const int64_t dim : {3, 68}) {
+    const Tensor ids = integers({5, 70}, 0, 9, generator);
+    const auto results = [&](Device device) {
+      const Tensor table = values({9, dim}, 1, DType::f32).to(device);
+      const Tensor positions = values({70, dim}, 2, DType::f32).to(device);
+      const Tensor on_device = ids.to(device);
+      return Results{embedding_at(table, on_device, positions, DType::bf16), embedding(table, on_device, DType::bf16)};
+    };
+    expect_same("embeddings", results(Device::cuda()), results(Device::cpu()));
+    const Tensor g = values({5, 70, dim}, 3, DType::bf16).to(Device::cuda());
+    const Tensor wide = g.cast(DType::f32);
+    const Tensor on_card = ids.to(Device::cuda());
+    expect_same("gradients", {embedding_backward(g, on_card, 9, 2), positions_backward(g, 71)},
+                {embedding_backward(wide, on_card, 9, 2), positions_backward(wide, 71)});
+  }
 }
 
 TEST(CardOps, Scans) {

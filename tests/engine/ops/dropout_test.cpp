@@ -35,6 +35,16 @@ TEST(Dropout, FollowsTheStreamAtEveryPlace) {
   }
 }
 
+TEST(Dropout, InBf16IsRoundedOnce) {
+  for (const int64_t size : {1, 100, 1985, 70001}) {
+    const Dropout drop = Dropout::at(0.3, Generator(77, 5));
+    const Tensor x = values({size}, DType::bf16, 1);
+    const Tensor y = dropout(x, drop);
+    EXPECT_EQ(y.dtype(), DType::bf16);
+    EXPECT_EQ(y.to_vector<double>(), dropout(x.cast(DType::f32), drop).cast(DType::bf16).to_vector<double>());
+  }
+}
+
 TEST(Dropout, MeanAndShareAreRight) {
   for (const double p : {0.1, 0.5, 0.9}) {
     const auto mask = dropout_mask({1000000}, Dropout::at(p, Generator(3)), DType::f64).to_vector<double>();

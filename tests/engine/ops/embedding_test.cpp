@@ -79,6 +79,35 @@ TEST(Embedding, PositionsBackwardEqualsPlainLoops) {
   expect_close(positions_backward(Tensor::zeros({2, 0, 4}), 3), Values(12), 0, "no places");
 }
 
+void expect_equal_tensors(const Tensor& found, const Tensor& expected) {
+  EXPECT_EQ(found.dtype(), expected.dtype());
+  EXPECT_EQ(found.to_vector<double>(), expected.to_vector<double>());
+}
+
+TEST(Embedding, InBf16IsRoundedOnceAndSummedInF32) {
+  for (const int64_t dim : {1, 33, 64}) {
+    const Tensor table = strided({9, dim}, DType::f32, 1);
+    const Tensor positions = strided({70, dim}, DType::f32, 2);
+    const Tensor ids = random_ids({6, 70}, 9, 3);
+    const Tensor y = embedding_at(table, ids, positions, DType::bf16);
+    expect_equal_tensors(y, embedding_at(table, ids, positions).cast(DType::bf16));
+    expect_equal_tensors(embedding(table, ids, DType::bf16), embedding(table, ids).cast(DType::bf16));
+    const Tensor wide = y.cast(DType::f32);
+    for (const int64_t entries : {9, 3000}) {  // in private copies, and sorted
+      expect_equal_tensors(embedding_backward(y, ids, entries, 2), embedding_backward(wide, ids, entries, 2));
+    }
+    expect_equal_tensors(positions_backward(y, 71), positions_backward(wide, 71));
+  }
+}
+
+TEST(Embedding, PositionsOfASliceHaveTheGradientsOfTheWhole) {
+  const Tensor g = values({37, 50, 24}, DType::f32, 1);
+  const Tensor whole = positions_backward(g, 50);
+  for (const auto& [begin, end] : {std::pair{0, 1}, {1, 20}, {20, 50}}) {
+    expect_equal_tensors(positions_backward(g.slice(1, begin, end), end - begin), whole.slice(0, begin, end));
+  }
+}
+
 TEST(Embedding, BytesDoNotDependOnThreads) {
   const Tensor g = values({20000, 40}, DType::f32, 1);
   for (const int64_t entries : {20, 3000, 100000}) {
@@ -99,6 +128,8 @@ TEST(Embedding, RefusesWhatDoesNotFit) {
             }),
             "embedding: the table f32 (0, 2) cpu is empty");
   EXPECT_THROW(embedding(table, Tensor::from<int64_t>({-1}, {1})), Error);
+  EXPECT_EQ(test::message_of([&] { embedding(table.cast(DType::f64), Tensor::from<int64_t>({0}, {1}), DType::bf16); }),
+            "embedding: bf16 of a table of f64 cannot be stored");
   EXPECT_THROW(embedding(table, Tensor::zeros({1})), Error);
   EXPECT_THROW(embedding(Tensor::zeros({3}), Tensor::from<int64_t>({0}, {1})), Error);
   EXPECT_THROW(embedding_backward(Tensor::zeros({2, 2}), Tensor::from<int64_t>({0, 5}, {2}), 3), Error);
