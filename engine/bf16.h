@@ -6,8 +6,8 @@
 //   if (must_convert(x)) return to_bf16(softmax(to_f32(x), axis));
 //
 // This is the reference for the bf16 kernels. The CPU has them for the ops that dominate a step: matrix products
-// (engine/cpu/bf16), attention, LayerNorm, embeddings, dropout and sums; other ops convert there. When activations are bf16, parameters,
-// their gradients and statistics stay f32, and products round the parameters that they read.
+// (engine/cpu/bf16), attention, LayerNorm, embeddings, dropout and sums; other ops convert there. When activations are
+// bf16, parameters, their gradients and statistics stay f32, and products round the parameters that they read.
 #pragma once
 
 #include <type_traits>
