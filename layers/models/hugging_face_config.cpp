@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "engine/io/bytes.h"
 #include "engine/io/json_file.h"
@@ -175,6 +176,9 @@ void read_attention(const Config& config, BertOptions& options) {
       }
     }
     mechanism.list().validate();
+    if (mechanism.has("length") && std::stoll(mechanism.text("length")) > options.length) {
+      fail("option length is {}, but the model has {} positions", mechanism.text("length"), options.length);
+    }
     options.attention.mechanism = mechanism;
   } catch (const Error& error) {
     fail("{}: {}", where, error.what());
@@ -258,9 +262,9 @@ BertOptions read_bert_options(const std::filesystem::path& folder) {
   config.refuse_unless(!members.flag("add_cross_attention", false), "add_cross_attention");
   BertOptions options;
   read_trunk(config, options);
-  if (own) read_attention(config, options);
   options.vocabulary = config.size("vocab_size", options.vocabulary);
   options.length = config.size("max_position_embeddings", options.length);
+  if (own) read_attention(config, options);
   if (members.flag(kSinusoidal, false)) options.positions = BertOptions::Positions::sinusoidal;
   options.types = config.size("type_vocab_size", options.types);
   const bool unpadded = config.root.contains("pad_token_id") && members.find("pad_token_id") == nullptr;

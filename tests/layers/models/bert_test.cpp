@@ -281,7 +281,7 @@ TEST(Bert, AnotherAttentionIsReadAgainByThisLibraryAlone) {
   save_pretrained(plain, folder / "plain", {}, Reader::own);
   EXPECT_NE(test::contents(folder / "plain/config.json").find("\"bert\""), std::string::npos);
   // Hostile files.
-  const std::string right = test::contents(folder / "mine/config.json");
+  std::string right = test::contents(folder / "mine/config.json");
   const auto refused = [&](const std::string& what, const std::string& with, const std::string& text) {
     std::string wrong = right;
     ASSERT_NE(wrong.find(what), std::string::npos) << what;
@@ -300,6 +300,13 @@ TEST(Bert, AnotherAttentionIsReadAgainByThisLibraryAlone) {
   refused("\"features\"", "\"fetures\"", "features");
   refused("\"head_size\": 4", "\"head_size\": 65536", "its sizes ask for at least");
   refused("\"attention\": {", "\"attention\": 3, \"other\": {", "attention is no object");
+  BertOptions projected = options;
+  projected.attention.mechanism = MechanismOptions("linformer", {{"features", 3}});
+  Bert linformer({}, projected, init);
+  save_pretrained(linformer, folder / "mine", {}, Reader::own);
+  right = test::contents(folder / "mine/config.json");
+  refused("\"length\": \"0\"", "\"length\": \"1000000000\"",
+          "option length is 1000000000, but the model has 5 positions");
 }
 
 }  // namespace
