@@ -3,7 +3,10 @@
 #include "engine/comm/lifeline.h"
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "tests/engine/comm/in_threads.h"
 
@@ -57,10 +60,13 @@ TEST(Lifeline, TheFirstReportsTheErrorOfAnotherAndAllEndWithItsCode) {
 
 TEST(Lifeline, AnErrorOfTheFirstIsItsOwnToReport) {
   Told told;
+  std::atomic<bool> begun = false;
   test::in_threads(kProcesses, [&](Communicator& comm) {
     Lifeline lifeline(comm, told.by(comm.rank()));
     ASSERT_TRUE(lifeline.watches());
-    // All come to the same error, as if each had read the same wrong file.
+    // All come to the same error, as if each had read the same wrong file, the first not much later than the others.
+    if (comm.is_first()) begun = true;
+    while (!begun) std::this_thread::yield();
     if (comm.rank() != 3) return lifeline.leave_in_error({Failure::kRunning, fmt::format("error {}", comm.rank())});
     const Failure failure = told.of(comm.rank());
     EXPECT_EQ(failure.code, Failure::kRunning);
