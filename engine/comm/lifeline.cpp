@@ -236,7 +236,7 @@ class Lifeline::Watch {
         left_at = Clock::now();
       }
       // The first reports the error and ends the others, as long as it lives.
-      if (leaving_ == kError && !comm_.is_first() && !peers_.front().farewell) {
+      if (leaving_ == kError && !comm_.is_first() && !peers_.front().farewell && !lost_) {
         judge();
         continue;
       }
