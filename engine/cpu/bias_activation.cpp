@@ -67,15 +67,16 @@ void bias_activation_backward(int64_t rows, int64_t columns, const Tensor& g, co
 }
 
 void column_sum(int64_t rows, int64_t columns, const Tensor& x, const Tensor& sum) {
-  visit_floating(x.dtype(), "column_sum", [&]<class T>(TypeTag<T>) {
+  visit_stored(x.dtype(), "column_sum", [&]<class S>(TypeTag<S>) {
+    using T = ComputeType<S>;
     // Pieces of at least 64 rows over strips of columns, so that their partial sums are small next to x, whatever its
-    // shape.
+    // shape. Where they end does not depend on the columns, so that any of these alone have the same sums.
     const int64_t strip = std::min<int64_t>(columns, 2048);
     const int64_t strips = ceil_div(columns, strip);
-    const int64_t grain = std::max<int64_t>({64, ceil_div(rows, 64), 16384 / strip});
+    const int64_t grain = std::max<int64_t>(64, ceil_div(rows, 64));
     const int64_t pieces = ceil_div(rows, grain);
-    const Tensor parts = Tensor::zeros({pieces, columns}, x.dtype());
-    parallel_for(pieces * strips, 1, [=, xs = x.data<T>(), sums = parts.data<T>()](int64_t begin, int64_t) {
+    const Tensor parts = Tensor::zeros({pieces, columns}, dtype_of<T>);
+    parallel_for(pieces * strips, 1, [=, xs = x.data<S>(), sums = parts.data<T>()](int64_t begin, int64_t) {
       const int64_t first = begin / strips * grain;
       const int64_t column = begin % strips * strip;
       add_rows(std::min(grain, rows - first), std::min(strip, columns - column), xs + first * columns + column, columns,

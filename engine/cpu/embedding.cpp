@@ -136,15 +136,4 @@ void embedding_backward(const Tensor& g, const Tensor& ids, int64_t padding, con
   });
 }
 
-void positions_backward(const Tensor& g, const Tensor& to) {
-  const int64_t columns = g.size(1);
-  visit_stored(g.dtype(), "embedding", [&]<class S>(TypeTag<S>) {
-    using T = ComputeType<S>;
-    parallel_for(columns, 2048, [=, gs = g.data<S>(), sums = to.data<T>()](int64_t begin, int64_t end) {
-      std::fill(sums + begin, sums + end, T(0));
-      add_rows(g.size(0), end - begin, gs + begin, columns, sums + begin);
-    });
-  });
-}
-
 }  // namespace bochner::cpu

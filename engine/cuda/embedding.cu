@@ -31,24 +31,6 @@ struct Forward {
   }
 };
 
-/// A thread per column.
-template <class S>
-struct SumBatch {
-  using T = ComputeType<S>;
-  int64_t batch, columns;
-  const S* g;
-  T* to;
-
-  BOCHNER_DEVICE void operator()(int64_t column) const {
-    const auto at = [&](int64_t b) { return static_cast<T>(g[b * columns + column]); };
-    T sum(0);
-    int64_t b = 0;
-    for (; b + 4 <= batch; b += 4) sum += (at(b) + at(b + 1)) + (at(b + 2) + at(b + 3));
-    for (; b < batch; ++b) sum += at(b);
-    to[column] = sum;
-  }
-};
-
 }  // namespace
 
 void embedding(const Tensor& table, const Tensor& ids, const Tensor& positions, const Tensor& y) {
@@ -77,12 +59,6 @@ void embedding_backward(const Tensor& g, const Tensor& ids, int64_t padding, con
     add_by_bin({1, dtable.size(0), ids.size(), dim, dim, 0, 1, 0, padding, ids.data<int64_t>(), platform::fault(),
                 "embedding"},
                g.data<S>(), dtable.data<ComputeType<S>>(), false);
-  });
-}
-
-void positions_backward(const Tensor& g, const Tensor& to) {
-  visit_stored(g.dtype(), "embedding", [&]<class S>(TypeTag<S>) {
-    launch_threads(g.size(1), SumBatch<S>{g.size(0), g.size(1), g.data<S>(), to.data<ComputeType<S>>()});
   });
 }
 

@@ -82,7 +82,6 @@ BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& 
 
 Tensor column_sum(const Tensor& x) {
   const int64_t columns = columns_of("column_sum", x);
-  if (must_convert(x)) return column_sum(to_f32(x));
   const Tensor sum = Tensor::zeros({columns}, compute_dtype(x.dtype()), x.device());
   if (x.size() > 0) kColumnSum(x.device(), x.size() / columns, columns, x.contiguous(), sum);
   return sum;

@@ -26,8 +26,8 @@ struct BiasActivationGradients {
 BiasActivationGradients bias_activation_backward(const Tensor& g, const Tensor& x, const Tensor& bias,
                                                  Activation activation);
 
-/// The sum over all axes but the last: (..., n) -> (n), in an order that depends only on the shape. f32, f64; bf16
-/// gives f32.
+/// The sum over all axes but the last: (..., n) -> (n), in an order that depends only on the shape, and on the CPU only
+/// on the number of rows. f32, f64; bf16 gives f32.
 Tensor column_sum(const Tensor& x);
 
 }  // namespace bochner

@@ -2,6 +2,7 @@
 
 #include "engine/bf16.h"
 #include "engine/kernel.h"
+#include "engine/ops/bias_activation.h"
 
 namespace bochner {
 
@@ -14,10 +15,6 @@ BOCHNER_KERNEL(kEmbedding, "embedding", embedding, const Tensor& table, const Te
                const Tensor& y);
 BOCHNER_KERNEL(kEmbeddingBackward, "embedding_backward", embedding_backward, const Tensor& g, const Tensor& ids,
                int64_t padding, const Tensor& dtable);
-
-// to[j] = sum_b g[b, j], b ascending in fours: g (batch, columns), to (columns).
-BOCHNER_KERNEL(kPositionsBackward, "positions_backward", positions_backward, const Tensor& g, const Tensor& to);
-
 namespace {
 
 /// The ids as contiguous i64.
@@ -76,10 +73,9 @@ Tensor positions_backward(const Tensor& g, int64_t places) {
   if (g.rank() != 3) fail("embedding: the gradient must be (batch, length, dim), got {}", g.str());
   check_places(g.size(1), places);
   const Tensor dpositions = Tensor::zeros({places, g.size(2)}, compute_dtype(g.dtype()), g.device());
-  const int64_t columns = g.size(1) * g.size(2);
-  if (columns > 0) {
-    kPositionsBackward(g.device(), g.reshape({g.size(0), columns}).contiguous(),
-                       dpositions.slice(0, 0, g.size(1)).view({columns}));
+  const Shape rows{g.size(1), g.size(2)};
+  if (rows.size() > 0) {
+    dpositions.slice(0, 0, rows[0]).copy_(column_sum(g.reshape({g.size(0), rows.size()})).view(rows));
   }
   return dpositions;
 }

@@ -17,8 +17,8 @@ Tensor embedding_at(const Tensor& table, const Tensor& ids, const Tensor& positi
 /// dtable[e, :] = sum of g over the places whose id is e, in an order that depends on the ids alone. Places with the
 /// id `padding`, if any, add nothing. g (..., dim), ids (...). The gradient of a bf16 y is summed in f32.
 Tensor embedding_backward(const Tensor& g, const Tensor& ids, int64_t entries, int64_t padding = -1);
-/// dpositions[i, :] = sum_b g[b, i, :] in an order that depends on the batch alone, so it is the same for a slice of
-/// the sequences; 0 in the remaining rows up to `places`. g (batch, length, dim); f32 if g is bf16.
+/// dpositions[i, :] = sum_b g[b, i, :], and 0 in the remaining rows up to `places`; f32 if g is bf16. On the CPU slices
+/// of the sequences have the same sums bit for bit. g (batch, length, dim)
 Tensor positions_backward(const Tensor& g, int64_t places);
 
 }  // namespace bochner

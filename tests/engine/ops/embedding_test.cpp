@@ -101,7 +101,7 @@ TEST(Embedding, InBf16IsRoundedOnceAndSummedInF32) {
 }
 
 TEST(Embedding, PositionsOfASliceHaveTheGradientsOfTheWhole) {
-  const Tensor g = values({37, 50, 24}, DType::f32, 1);
+  const Tensor g = values({300, 50, 24}, DType::f32, 1);
   const Tensor whole = positions_backward(g, 50);
   for (const auto& [begin, end] : {std::pair{0, 1}, {1, 20}, {20, 50}}) {
     expect_equal_tensors(positions_backward(g.slice(1, begin, end), end - begin), whole.slice(0, begin, end));
